@@ -1,5 +1,6 @@
-//! Batches that an XDP program hands on when full, or due after 100 µs, by soft events and by a `bpf_timer` each: `c/batch.bpf.c`,
-//! on the loopback of a network of its own. `cargo run -p softtimers-bpf --example batch`, as root.
+//! An XDP program collects packets into batches and flushes them when full or after 100 µs, by soft events or
+//! by a `bpf_timer` each: `c/batch.bpf.c`, on the loopback of a new network namespace. `cargo run -p
+//! softtimers-bpf --example batch`, as root.
 
 use std::error::Error;
 use std::net::UdpSocket;
@@ -12,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(1).as_deref() == Some("--inside") {
         return compare();
     }
-    // XDP on everybody's loopback is not for an example.
+    // An example should not attach XDP to the host's loopback.
     let inside = ["--net", "sh", "-c", "ip link set lo up && exec \"$0\" --inside"];
     let itself = std::env::current_exe()?;
     match Command::new("unshare").args(inside).arg(itself).stderr(Stdio::piped()).output() {
@@ -32,7 +33,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends for a second, and returns what was handed on.
+/// Sends for a second, and returns the totals.
 fn collected(by: FlushedBy) -> Result<BatchTotals, Box<dyn Error>> {
     let batches = Batches::collect("lo", by)?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -50,7 +51,7 @@ fn collected(by: FlushedBy) -> Result<BatchTotals, Box<dyn Error>> {
         socket.recv(&mut [0; 64])?;
         spin(Duration::from_micros(20));
     }
-    // The last batch has nothing but the backup.
+    // Only the backup flushes the last batch.
     spin(Duration::from_millis(5));
     Ok(batches.totals()?)
 }

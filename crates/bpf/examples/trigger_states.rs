@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let before = probe.intervals()?;
-    #[expect(clippy::disallowed_methods, reason = "the kernel counts meanwhile")]
+    #[expect(clippy::disallowed_methods, reason = "the kernel counts in the meantime")]
     std::thread::sleep(Duration::from_secs(seconds));
     for processor in probe.intervals()?.since(&before).processors {
         let busy = processor.busy();

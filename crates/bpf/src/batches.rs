@@ -1,4 +1,4 @@
-//! The worked use of `softtimer.bpf.h`: [`Batches`].
+//! A worked example of `softtimer.bpf.h`: [`Batches`].
 
 use aya::EbpfLoader;
 use aya::programs::Xdp;
@@ -13,44 +13,45 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/batch.bpf.o");
 /// `struct batch`, in words.
 const BATCH: usize = 8;
 
-/// Packets of an interface that an XDP program collects into a batch per CPU, until it is dropped. A batch is handed on when it is
-/// full or due, 100 µs after its first packet; a due one leaves as [`FlushedBy`] says. Handing on only counts here.
+/// An XDP program that collects the packets of an interface into a batch per CPU, until this is dropped. A
+/// batch is flushed when it is full or due, 100 µs after its first packet; [`FlushedBy`] says how a due batch
+/// is flushed. Here, flushing only counts.
 #[derive(Debug)]
 pub struct Batches {
     object: Object,
 }
 
-/// The event that hands on a batch which is not full.
+/// The event that flushes a batch that is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushedBy {
-    /// A soft event, at the next packet; by its backup, a millisecond later, if there is none.
+    /// A soft event, at the next packet; or its backup, a millisecond later, if no packet comes.
     SoftEvent,
-    /// A `bpf_timer` of a program that has nothing else of soft timers: an interrupt.
+    /// A `bpf_timer` in a program without soft timers: an interrupt.
     Timer,
 }
 
-/// Totals of the batches handed on, of all CPUs together.
+/// Totals of flushed batches, over all CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchTotals {
-    /// Packets in batches that were handed on.
+    /// Packets in flushed batches.
     pub packets: u64,
     /// The number of these batches.
     pub batches: u64,
-    /// Batches that were handed on because of their time.
+    /// Batches flushed because they were due.
     pub by_time: u64,
-    /// The longest that a packet was in a batch, in nanoseconds.
+    /// The longest time of a packet in a batch, in nanoseconds.
     pub longest_ns: u64,
-    /// Times that a `bpf_timer` went off; that of soft events' backup, until a CPU's last packet.
+    /// How often a `bpf_timer` fired; with soft events it is the backup, counted until a CPU's last packet.
     pub interrupts: u64,
-    /// Packets in batches that were not handed on yet.
+    /// Packets in batches not yet flushed.
     pub held: u64,
 }
 
 impl Batches {
-    /// Begins to collect what comes in at `interface`.
+    /// Starts to collect packets that arrive at `interface`.
     ///
     /// # Errors
-    /// If the process may not, the kernel cannot, or there is no such interface.
+    /// If the process lacks the privileges, the kernel lacks support, or there is no such interface.
     pub fn collect(interface: &str, by: FlushedBy) -> Result<Batches, Error> {
         let types = load::kernel_types(load::TIMERS)?;
         let maps = ["st_cpus", "st_backups", "flushers", "batches"];
@@ -79,7 +80,7 @@ impl Batches {
     /// Returns the totals so far.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel cannot be read.
     pub fn totals(&self) -> Result<BatchTotals, Error> {
         let batches = self.object.map::<[u64; BATCH]>("batches")?;
         let mut all = BatchTotals::default();

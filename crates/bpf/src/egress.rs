@@ -1,10 +1,10 @@
-//! Pacing in the kernel of what leaves from one UDP port or one cgroup, whatever program sends it: [`EgressPace`].
+//! Paces packets from one UDP port or one cgroup in the kernel, whichever program sends them: [`EgressPace`].
 //!
-//! A program at the interface's egress (TCX, `c/pace.bpf.c`) gives each packet the time at which it may leave, and the
-//! interface's queue keeps it until then. **That queue has to be `fq`**: no other looks at the time. [`EgressPace::attach`]
-//! refuses an interface without it.
+//! A program at the interface's egress (TCX, `c/pace.bpf.c`) gives each packet its departure time, and the
+//! interface's queue holds it until then. **That queue has to be `fq`**: no other queue uses the time.
+//! [`EgressPace::attach`] rejects an interface without it.
 //!
-//! The link is held by descriptor: when the process ends, however it ends, nothing is paced any more.
+//! The link is held by descriptor: pacing ends with the process, however that ends.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -22,29 +22,31 @@ use crate::{Error, queues};
 /// The programs, compiled from `c/pace.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/pace.bpf.o");
 
-/// The packets that are paced.
+/// The packets to pace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Egress {
-    /// UDP from this port, over IPv4 and IPv6. The pieces of a datagram behind the first have no port.
+    /// UDP from this port, over IPv4 and IPv6. Fragments after the first have no port.
     Port(u16),
-    /// Whatever the sockets of this cgroup (version 2) send, without those below it: the number of the inode of its directory.
+    /// Packets of all sockets of this cgroup (version 2), not of cgroups below it; given by the inode number
+    /// of its directory.
     Cgroup(u64),
 }
 
-/// The paced packets so far.
+/// Counts of the paced packets so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EgressCounts {
-    /// Packets that were let through. One that the device is to cut into segments is one, and leaves as one.
+    /// Packets passed on. A packet that the device will segment counts as one, and leaves as one.
     pub packets: u64,
     /// Their bytes, with the headers of all segments.
     pub bytes: u64,
     /// Packets among them that had to wait.
     pub delayed: u64,
-    /// Packets that would have waited longer than [`EgressPace::HORIZON`], or with more than [`EgressPace::WAITING`] of their flow.
+    /// Packets dropped because they would have waited longer than [`EgressPace::HORIZON`], or behind
+    /// [`EgressPace::WAITING`] packets of their flow.
     pub dropped: u64,
 }
 
-/// A rate for the packets of a port or a cgroup that leave by some interfaces, until it is dropped.
+/// A rate limit for the packets of a port or a cgroup that leave by some interfaces, until this is dropped.
 ///
 /// ```no_run
 /// use std::num::NonZeroU64;
@@ -57,12 +59,12 @@ pub struct EgressCounts {
 /// # Ok(()) }
 /// ```
 ///
-/// Packets follow each other no closer than the rate allows, and after a pause the first leaves at once: nothing is made up.
-/// A departure time that the sender has set itself (`SO_TXTIME`) stays, if it is later.
+/// Packets are never closer together than the rate allows, and after a pause the first leaves at once: lost
+/// time is not made up. A later departure time set by the sender (`SO_TXTIME`) is kept.
 ///
 /// # Cost
-/// For each packet that leaves the interface a look at its headers, for each that is paced a lock; `fq` has one timer for all
-/// that wait. Its tables in the kernel take 728 KiB.
+/// It parses the headers of each packet that leaves the interface, and takes a lock for each paced packet;
+/// `fq` has one timer for all waiting packets. Its tables in the kernel take 728 KiB.
 #[derive(Debug)]
 pub struct EgressPace {
     bpf: Ebpf,
@@ -72,18 +74,19 @@ pub struct EgressPace {
 }
 
 impl EgressPace {
-    /// The longest wait. What would wait longer is dropped, or a sender that asks for more than its rate would fill the queue
-    /// for all others.
+    /// The longest wait. Packets that would wait longer are dropped; otherwise a sender above its rate would
+    /// fill the queue for all others.
     pub const HORIZON: Duration = Duration::from_secs(2);
 
-    /// The most packets of a flow that wait. `fq` keeps 100 of a flow unless its `flow_limit` says otherwise, and would drop
-    /// the next in silence. A flow has the same addresses and ports; among the paced, about a thousand are told apart.
+    /// The most waiting packets of a flow. `fq` keeps 100 of a flow unless its `flow_limit` differs, and
+    /// silently drops the next. Packets of a flow have the same addresses and ports; about a thousand paced
+    /// flows are distinguished.
     pub const WAITING: usize = 90;
 
-    /// Loads the programs; nothing is paced yet. The rate is in bit/s.
+    /// Loads the programs, without pacing any packets yet. The rate is in bit/s.
     ///
     /// # Errors
-    /// If the process may not, or the kernel cannot.
+    /// If the process lacks the privileges, or the kernel lacks support.
     pub fn load(of: Egress, bits_per_second: NonZeroU64) -> Result<Self, Error> {
         release_from(NEEDED)?;
         let mut bpf = EbpfLoader::new().load(OBJECT).map_err(|error| refused("maps", &error))?;
@@ -93,10 +96,11 @@ impl EgressPace {
         Ok(pace)
     }
 
-    /// Paces what leaves by this interface, too: all interfaces share the rate.
+    /// Also paces packets that leave by this interface: all interfaces share the rate.
     ///
     /// # Errors
-    /// [`Error::NoFq`] if its queue does not keep departure times; if there is no such interface, or the system refuses.
+    /// [`Error::NoFq`] if its queue does not keep departure times; others if there is no such interface, or
+    /// the system refuses.
     pub fn attach(&mut self, interface: &str) -> Result<(), Error> {
         let queue = queues::kind_of(interface)?;
         if queue != "fq" {
@@ -105,9 +109,9 @@ impl EgressPace {
         self.attach_before_fq(interface)
     }
 
-    /// As [`attach`](Self::attach), where the queue comes later: at an interface of a container whose packets leave by one of
-    /// the host with `fq`. The departure time goes with the packet. It is not checked that there is one: without, packets
-    /// leave at once.
+    /// As [`attach`](Self::attach), for an interface before the queue: an interface of a container whose
+    /// packets leave by a host interface with `fq`. The packet keeps its departure time. The queue is not
+    /// checked: without `fq`, packets leave at once.
     ///
     /// # Errors
     /// If there is no such interface, or the system refuses.
@@ -121,8 +125,8 @@ impl EgressPace {
         Ok(())
     }
 
-    /// Changes the rate, from now on. What waits already keeps its time and is not overtaken; what comes is behind the last of
-    /// it by what that one takes at the new rate.
+    /// Changes the rate for future packets. Waiting packets keep their times and are not overtaken; the next
+    /// packet follows the last of them at the new rate.
     ///
     /// # Errors
     /// If the kernel refuses the map's value.
@@ -140,7 +144,7 @@ impl EgressPace {
     /// Returns the counts so far.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel cannot be read.
     pub fn counts(&self) -> Result<EgressCounts, Error> {
         let states: Array<&MapData, [u64; 7]> =
             self.bpf.map("states").ok_or_else(missing)?.try_into().map_err(map_error)?;
@@ -148,11 +152,11 @@ impl EgressPace {
         Ok(EgressCounts { packets, bytes, delayed, dropped })
     }
 
-    /// Has the kernel run the program on an Ethernet frame as if it left now, and returns the departure time that the frame got:
-    /// `None` if it may leave at once, or is not among the paced. It counts as one that left, and nothing is sent.
+    /// Runs the program in the kernel on an Ethernet frame as if it left now, and returns the frame's
+    /// departure time: `None` if it may leave at once, or is not paced. The frame is counted, but not sent.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the frame is none, or is dropped.
+    /// [`Error::Refused`] if the frame is invalid or dropped.
     pub fn departure(&mut self, frame: &[u8]) -> Result<Option<Timestamp>, Error> {
         let (of, mut context) = (self.of, [0; CONTEXT]);
         let refused = |why: String| Error::Refused { program: of.program().to_owned(), why };
@@ -182,7 +186,7 @@ impl Egress {
 fn program(bpf: &mut Ebpf, of: Egress) -> Result<&mut SchedClassifier, Error> {
     let name = of.program();
     let missing =
-        || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
+        || Error::Refused { program: name.to_owned(), why: "the object does not contain it".to_owned() };
     bpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|error| refused(name, &error))
 }
 

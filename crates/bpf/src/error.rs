@@ -1,4 +1,4 @@
-//! Why the kernel would not: [`Error`].
+//! Errors of the kernel's BPF: [`Error`].
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 
 use aya::EbpfError;
 
-/// Why a program could not be loaded or attached, or its maps not be read.
+/// The reason why a program could not be loaded or attached, or its maps could not be read.
 #[derive(Debug)]
 pub enum Error {
     /// The process lacks these capabilities.
@@ -18,16 +18,16 @@ pub enum Error {
     NoBtf(String),
     /// The kernel is older than the programs.
     TooOld {
-        /// The first that has what they need.
+        /// The first release that supports them.
         needed: (u32, u32),
-        /// The kernel's release, in its own words.
+        /// The kernel's release string.
         release: String,
     },
-    /// The kernel refused the program: its verifier says no, or it lacks an option.
+    /// The kernel refused the program: its verifier rejects it, or the kernel lacks an option.
     Refused {
         /// The name of the program.
         program: String,
-        /// The kernel's reason, a line.
+        /// The kernel's reason, in one line.
         why: String,
     },
     /// No trigger state could be attached to.
@@ -95,7 +95,7 @@ impl From<EbpfError> for Error {
     }
 }
 
-/// Says what is missing if it is a privilege, else what the kernel said.
+/// Returns the missing privilege, if that is the reason, otherwise the kernel's message.
 pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     let missing = missing_capabilities();
     if missing.is_empty() {
@@ -105,11 +105,12 @@ pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     }
 }
 
-/// The capabilities that are missing, of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
+/// Returns the missing capabilities of those that BPF programs at tracepoints need. CAP_SYS_ADMIN includes
+/// both.
 fn missing_capabilities() -> Vec<&'static str> {
     const SYS_ADMIN: u64 = 1 << 21;
     const NEEDED: [(&str, u64); 2] = [("CAP_BPF", 1 << 39), ("CAP_PERFMON", 1 << 38)];
-    // Who cannot look, out of descriptors perhaps, does not know that it lacks any.
+    // If that cannot be read, perhaps for lack of descriptors, assume that none is missing.
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return vec![] };
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
@@ -119,7 +120,7 @@ fn missing_capabilities() -> Vec<&'static str> {
     NEEDED.iter().filter(|(_, bit)| effective & bit == 0).map(|(name, _)| *name).collect()
 }
 
-/// An error with its causes in one line; a verifier's log is cut to its last words.
+/// Returns an error with its causes in one line; a verifier's log is cut to its end.
 pub(crate) fn line(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
 //! Soft timers in the kernel, as the paper measured them: [`Facility`].
 //!
-//! The events are those of the experiments: they do nothing, or touch fifty cache lines, and schedule themselves again.
-//! Programs that have something to do at such times include `softtimer.bpf.h` themselves.
+//! The events are those of the experiments: they do nothing, or touch fifty cache lines, and schedule
+//! themselves again. For events of your own, include `softtimer.bpf.h` in your program.
 //!
 //! ```text
 //!   load: the verifier, most of a second ──▶ run ──▶ stats ──▶ drop ──▶ run ──▶ …
@@ -19,11 +19,11 @@ use crate::{Error, Source};
 /// The program, compiled from `c/softtimer.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/softtimer.bpf.o");
 
-/// `struct st_cpu` in words, and where its counters begin.
+/// `struct st_cpu` in words, and the start of its counters.
 const CPU: usize = 552;
 const STATS: usize = 13;
 
-/// The programs of soft timers in the kernel, verified, until it is dropped.
+/// The verified programs of soft timers in the kernel, loaded until this is dropped.
 #[derive(Debug)]
 pub struct Facility {
     object: Object,
@@ -35,41 +35,41 @@ pub struct Facility {
 /// Counters of a CPU's events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FacilityStats {
-    /// Times that the gate was open.
+    /// How often the gate was open.
     pub visits: u64,
-    /// Times that it was, and the wheel was taken: a trigger state inside another.
+    /// How often the gate was open but the wheel was in use: a trigger state inside another.
     pub nested: u64,
-    /// Times that the backup went off.
+    /// How often the backup fired.
     pub backups: u64,
-    /// Times that it was set.
+    /// How often the backup was set.
     pub rearms: u64,
     /// The sum of the lateness of all events, in nanoseconds.
     pub late_sum_ns: u64,
     /// The greatest lateness, in nanoseconds.
     pub late_max_ns: u64,
-    /// Events that were due where they were not allowed to fire.
+    /// Due events at trigger states where they were not allowed to fire.
     pub held: u64,
-    /// Events that fired at their deadline or later, whoever fired them: the interrupt of the backup is a trigger state itself,
-    /// and often comes before the backup's own function.
+    /// Events that fired at their deadline or later, from any source: the backup's interrupt is itself a
+    /// trigger state, and often runs before the backup's own function.
     pub expired: u64,
     /// Events that fired, by the number of the source; 15 is the backup.
     pub fired: [u64; 16],
 }
 
 impl FacilityStats {
-    /// Events that fired, by all sources.
+    /// Returns the number of fired events, over all sources.
     pub fn total(&self) -> u64 {
         self.fired.iter().sum()
     }
 
-    /// Those that the backup fired: also what it found due when it went off for an event that had fired already, for it is
-    /// not set anew each time.
+    /// Returns the number of events fired by the backup. This includes events that it found due when it fired
+    /// for an event that had already fired, because it is not reset each time.
     pub fn by_backup(&self) -> u64 {
         self.fired[15]
     }
 
-    /// Returns the counts since `before`; the greatest lateness is that of all. The kernel counts without locks, so a
-    /// count may fall behind by what was counted at the same time; what is less than before is none.
+    /// Returns the counts since `before`; the greatest lateness is that of all. The kernel counts without
+    /// locks, so a count may miss concurrent increments; a count lower than before gives zero.
     #[must_use]
     pub fn since(&self, before: &FacilityStats) -> FacilityStats {
         FacilityStats {
@@ -92,9 +92,9 @@ impl FacilityStats {
 }
 
 impl Facility {
-    /// Loads the programs for these trigger states; with none, the backup alone fires. (An ordinary
-    /// `bpf_timer` is [`Timers`](crate::Timers).)
-    /// Most of a second for all of them, of the kernel's verifier; nothing runs yet.
+    /// Loads the programs for these trigger states; with none, only the backup fires. (An ordinary
+    /// `bpf_timer` is [`Timers`](crate::Timers).) The kernel's verifier takes most of a second for all of
+    /// them; nothing runs yet.
     ///
     /// # Errors
     /// If the process may not, or the kernel cannot.
@@ -116,7 +116,7 @@ impl Facility {
         Ok(Facility { object, loaded, verified, runs: 0 })
     }
 
-    /// The tracepoints that are trigger states, and why some are not.
+    /// Returns the tracepoints used as trigger states, and why some could not be attached.
     pub fn tracepoints(&self) -> impl Iterator<Item = (&'static str, Result<(), &str>)> {
         self.loaded.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
     }
@@ -126,16 +126,17 @@ impl Facility {
         &self.verified
     }
 
-    /// CPUs that may exist.
+    /// Returns the number of possible CPUs.
     pub fn processors(&self) -> u32 {
         self.object.processors()
     }
 
-    /// Attaches the programs, and lets these events go on until what is returned is dropped. Some milliseconds; an event is
-    /// due a millisecond later. A CPU that is offline, or that this process may not run on, has none.
+    /// Attaches the programs, and runs these events until the returned value is dropped. Takes some
+    /// milliseconds; an event is first due a millisecond later. A CPU that is offline, or on which this
+    /// process may not run, has no events.
     ///
     /// # Errors
-    /// If the kernel does not let it.
+    /// If the kernel refuses.
     pub fn run(&mut self, events: &Events) -> Result<FacilityRun<'_>, Error> {
         let mut links = vec![];
         let loaded = self.loaded.iter().filter(|(_, how)| how.is_ok());
@@ -144,7 +145,7 @@ impl Facility {
         }
         self.runs += 1;
         let orders = Orders::new(events, self.runs, &self.object);
-        // From here on what is dropped stops them.
+        // From here on, dropping this stops them.
         let mut running = FacilityRun { facility: self, links, orders, before: vec![] };
         running.orders.begin(&mut running.facility.object)?;
         running.before = (0..running.facility.processors())
@@ -156,7 +157,7 @@ impl Facility {
     /// Returns the counters of a CPU's events, in all runs.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn stats(&self, cpu: u32) -> Result<FacilityStats, Error> {
         let words: [u64; CPU] = self.object.value("st_cpus", cpu)?;
         let [visits, nested, backups, rearms, late_sum_ns, late_max_ns, held, expired, ref fired @ ..] =
@@ -169,7 +170,7 @@ impl Facility {
     }
 }
 
-/// Events that go on in the kernel, until it is dropped.
+/// Events that run in the kernel until this is dropped.
 #[derive(Debug)]
 pub struct FacilityRun<'a> {
     facility: &'a mut Facility,
@@ -182,16 +183,16 @@ impl FacilityRun<'_> {
     /// Returns the counters of a CPU's events in this run.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn stats(&self, cpu: u32) -> Result<FacilityStats, Error> {
         let before = self.before.get(cpu as usize).copied().unwrap_or_default();
         Ok(self.facility.stats(cpu)?.since(&before))
     }
 
-    /// Returns the events fired of all CPUs together; the greatest lateness is left out, for it is that of all runs.
+    /// Returns the events fired over all CPUs. The greatest lateness is omitted because it covers all runs.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn fired(&self) -> Result<u64, Error> {
         (0..self.facility.processors()).map(|cpu| Ok(self.stats(cpu)?.total())).sum()
     }
@@ -199,7 +200,7 @@ impl FacilityRun<'_> {
 
 impl Drop for FacilityRun<'_> {
     fn drop(&mut self) {
-        // First: the backup that may still be set is to find no run, either.
+        // First, so that a backup that may still be set finds no run either.
         self.orders.end(&mut self.facility.object);
         self.links.clear();
     }

@@ -1,12 +1,12 @@
 //! A router's fast path in the kernel: [`FastPath`].
 //!
-//! Each frame of an interface meets two programs (`c/forward.bpf.c`): a filter of the router's packet socket, which leaves
-//! to the kernel what needs nobody in user space, and one at the interface's ingress (TCX), which forwards what the first
-//! has left. Where it is [asked for](FastHook::Xdp), a third one forwards before both, at XDP, the frames that are complete. All
-//! go by a [`FastPolicy`], which can be changed meanwhile: no frame sees half of one, and [`FastPath::change`] returns the final
-//! counts of the one before.
+//! Each frame of an interface meets two programs (`c/forward.bpf.c`): a filter of the router's packet socket,
+//! which leaves frames that do not need user space to the kernel, and one at the interface's ingress (TCX),
+//! which forwards those. [On request](FastHook::Xdp), a third one, at XDP, forwards complete frames before
+//! both. All apply a [`FastPolicy`], which can be changed at any time: no frame sees half of one, and
+//! [`FastPath::change`] returns the final counts of the previous one.
 //!
-//! Links are held by descriptor: when the process ends, however it ends, the kernel forwards nothing any more.
+//! Links are held by descriptor: forwarding in the kernel ends with the process, however that ends.
 
 mod counts;
 mod policy;
@@ -35,7 +35,7 @@ pub use turns::FastTurns;
 /// The programs, compiled from `c/forward.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/forward.bpf.o");
 
-/// The programs of a router between two interfaces, and their maps, until it is dropped.
+/// The programs of a router between two interfaces, and their maps, until this is dropped.
 #[derive(Debug)]
 pub struct FastPath {
     bpf: Ebpf,
@@ -45,42 +45,44 @@ pub struct FastPath {
     processors: usize,
     /// The number of the policy in use.
     in_use: Option<u32>,
-    /// The addresses of each policy that are the machine's own.
+    /// The machine's own addresses in each policy.
     owned: [Vec<[u32; 5]>; 2],
     /// The counts already reported for the policy in use.
     told: FastCounts,
 }
 
-/// Where frames are forwarded.
+/// The hook at which frames are forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FastHook {
-    /// At the ingress of an interface, with what senders left undone: segments joined, checksums to do.
+    /// At the ingress of an interface. Frames may have joined segments and unfinished checksums.
     #[default]
     Tcx,
-    /// Before the kernel has made a frame of its own, which costs about half. A frame there must be complete. One of TCP or UDP
-    /// whose checksum is not done is recognised and forwarded at TCX, and so is one that is joined. What cannot be seen: a tag that
-    /// the sender left to its interface, and an unfinished packet within a tunnel over UDP.
+    /// Before the kernel allocates its own frame, which is about half the cost. Frames must be complete
+    /// there. A TCP or UDP frame with an unfinished checksum is recognised and forwarded at TCX, and so is a
+    /// joined frame. Not recognised are a VLAN tag that the sender left to its interface, and an unfinished
+    /// packet within a tunnel over UDP.
     Xdp,
 }
 
 impl FastPath {
     /// The most rules that the kernel applies.
     pub const RULES: usize = 64;
-    /// The most addresses of the machine's own in a policy.
+    /// The most addresses of the machine itself in a policy.
     pub const OWN: usize = 8_192;
 
-    /// Loads the programs and attaches one to the ingress of each interface, before what others have there, and one to its
-    /// driver's XDP hook if that is wanted, in the place of none. Nothing is forwarded yet.
+    /// Loads the programs and attaches one to the ingress of each interface, before other programs there, and
+    /// one to its driver's XDP hook on request, if that is free. Nothing is forwarded yet.
     ///
     /// # Errors
-    /// If the process may not, the kernel or the driver cannot, another XDP program is there, or there is no such interface.
+    /// If the process lacks the privileges, the kernel or the driver lacks support, another XDP program is
+    /// attached, or there is no such interface.
     pub fn attach(interfaces: [&str; 2], hook: FastHook) -> Result<Self, Error> {
         release_from(NEEDED)?;
-        // There a frame's two programs may be interrupted by those of another frame.
+        // With PREEMPT_RT, a frame's two programs may be interrupted by those of another frame.
         if is_realtime() {
-            return Err(refused_for(CHOOSE, "not with a kernel that is PREEMPT_RT"));
+            return Err(refused_for(CHOOSE, "a PREEMPT_RT kernel is not supported"));
         }
-        // Of both policies.
+        // For both policies.
         let owned = 2 * Self::OWN as u32;
         let mut bpf = EbpfLoader::new()
             .map_max_entries("owned", owned)
@@ -101,10 +103,10 @@ impl FastPath {
             let cross: &mut Xdp = program(&mut bpf, CROSS)?;
             cross.load().map_err(|error| refused(CROSS, &error))?;
             for interface in interfaces {
-                // Only a driver's own hook saves the kernel's frame.
+                // Only a driver's own hook avoids the kernel's frame.
                 let link = cross.attach(interface, XdpMode::Driver).and_then(|id| cross.take_link(id));
                 let link = link.map_err(|error| refused(&format!("{CROSS} at {interface}"), &error))?;
-                // A link that would outlast this process is dropped, and the program with it.
+                // A link that could outlive this process is dropped, and the program with it.
                 first.push(FdLink::try_from(link).map_err(|error| refused(CROSS, &error))?);
             }
         }
@@ -113,7 +115,7 @@ impl FastPath {
         Ok(FastPath { bpf, _links: links, _first: first, processors, in_use, owned, told })
     }
 
-    /// Returns what tells the programs that a poller has had a turn.
+    /// Returns the handle that tells the programs that a poller has had a turn.
     ///
     /// # Errors
     /// If it was taken before.
@@ -121,7 +123,8 @@ impl FastPath {
         self.bpf.take_map("turns").map(FastTurns).ok_or_else(missing)
     }
 
-    /// Has a packet socket of one of the interfaces get only what is not forwarded in the kernel.
+    /// Makes a packet socket of one of the interfaces receive only frames that are not forwarded in the
+    /// kernel.
     ///
     /// # Errors
     /// If the system refuses.
@@ -130,15 +133,16 @@ impl FastPath {
         choose.attach(socket).map_err(|error| refused(CHOOSE, &error))
     }
 
-    /// Goes by this policy from now on; returns what was done by the one before since it was [asked](Self::counted) last.
+    /// Applies this policy from now on; returns the counts of the previous one since the last call of
+    /// [`counted`](Self::counted).
     ///
     /// # Cost
-    /// Some dozen system calls, and until every CPU has been seen to run no program by the old one: some milliseconds.
-    /// Frames are not held up.
+    /// Some dozen system calls, and a wait of some milliseconds until no CPU runs a program with the old
+    /// policy. Frames are not delayed.
     ///
     /// # Errors
-    /// If the policy has more than [`OWN`](Self::OWN) addresses, or the kernel refuses a map's value; then the old policy
-    /// goes on.
+    /// If the policy has more than [`OWN`](Self::OWN) addresses, or the kernel refuses a map's value; then
+    /// the old policy stays in use.
     pub fn change(&mut self, policy: &FastPolicy) -> Result<FastCounts, Error> {
         if policy.own.len() > Self::OWN {
             return Err(Error::Map(format!("{} addresses are more than {}", policy.own.len(), Self::OWN)));
@@ -162,7 +166,7 @@ impl FastPath {
         self.switch(number + 1)
     }
 
-    /// Forwards nothing any more, and returns what was done since it was asked last.
+    /// Stops forwarding, and returns the counts since the last call.
     ///
     /// # Errors
     /// If the kernel refuses a map's value.
@@ -170,10 +174,10 @@ impl FastPath {
         self.switch(0)
     }
 
-    /// Returns what was done since it was asked last.
+    /// Returns the counts since the last call.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel cannot be read.
     pub fn counted(&mut self) -> Result<FastCounts, Error> {
         let Some(number) = self.in_use else { return Ok(FastCounts::default()) };
         let counts: PerCpuArray<&MapData, [u64; 2]> =
@@ -185,7 +189,7 @@ impl FastPath {
         };
         let pair = |at| Ok::<_, Error>([read(at)?, read(at + 1)?]);
         let rules = (0..Self::RULES).map(read).collect::<Result<Vec<_>, _>>()?;
-        // What left or was rejected is read first: it has come before.
+        // Frames that left or were rejected are read first, because they came in before.
         let (left, rejected) = (pair(Self::RULES + 2)?, pair(Self::RULES + 4)?);
         let (came, held) = (pair(Self::RULES)?, pair(Self::RULES + 6)?);
         let all = FastCounts { rules, came, left, rejected, held };
@@ -194,7 +198,7 @@ impl FastPath {
         Ok(new)
     }
 
-    /// Uses the policy of this number and one, or none, and returns the last counts of the one before.
+    /// Switches to a policy, or to none, and returns the last counts of the previous one.
     fn switch(&mut self, to: u32) -> Result<FastCounts, Error> {
         let mut in_use: Array<_, u32> = self.map_mut("in_use")?;
         in_use.set(0, to, 0).map_err(map_error)?;
@@ -203,7 +207,7 @@ impl FastPath {
         if let Some(before) = self.in_use.replace(to.wrapping_sub(1)) {
             let old = std::mem::take(&mut self.owned[before as usize]);
             let mut owned: HashMap<_, [u32; 5], u32> = self.map_mut("owned")?;
-            // What is not there any more need not be removed.
+            // An address that is already gone need not be removed.
             old.iter().for_each(|key| _ = owned.remove(key));
         }
         self.in_use = self.in_use.filter(|_| to > 0);
@@ -223,7 +227,7 @@ fn program<'a, P>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
 {
-    let missing = || refused_for(name, "the object does not have it");
+    let missing = || refused_for(name, "the object does not contain it");
     bpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|error| refused(name, &error))
 }
 
@@ -235,9 +239,10 @@ fn missing() -> Error {
     Error::Map("it is missing".to_owned())
 }
 
-/// Returns when no CPU runs a program that began before.
+/// Returns when no CPU runs a program that began before the call.
 fn no_program_runs() {
-    // It waits for a grace period of RCU. A kernel with CPUs that have no tick does not: there none is long that runs one.
+    // It waits for a grace period of RCU. A kernel with tickless CPUs does not support that; there, sleep
+    // longer than any program runs.
     if membarrier(MembarrierCommand::Global).is_err() {
         thread::park_timeout(Duration::from_millis(100));
     }

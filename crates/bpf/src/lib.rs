@@ -1,22 +1,22 @@
-//! The Linux kernel's own trigger states, by eBPF, on an unmodified kernel: how often it passes them, and events that
-//! fire there.
+//! The Linux kernel's own trigger states, through eBPF on an unmodified kernel: how often they occur, and
+//! events that fire there.
 //!
-//! Soft timers (Aron and Druschel 2000) were a patch to FreeBSD: at the end of each system call, interrupt and
-//! exception the kernel checked a clock. A BPF program at the tracepoint that marks such a point does the
-//! same without a patch.
+//! Soft timers (Aron and Druschel 2000) were a patch to FreeBSD: the kernel checked a clock at the end of
+//! each system call, interrupt and exception. A BPF program at the tracepoint that marks such a point does
+//! the same without a patch.
 //!
 //! ```text
 //!   kernel ──▶ tracepoint ──▶ probe.bpf.c       intervals by the source that ended them ──▶ Probe
 //!                        └──▶ softtimer.bpf.h   gate ─▶ wheel ─▶ your handler           ──▶ Facility, the experiments
 //! ```
 //!
-//! [`Probe`] is the meter behind `softtimers probe`. `include/softtimer.bpf.h` is for authors of BPF programs, in
-//! C; [`Facility`] runs the paper's experiments with it. Both load objects that were compiled from the C source
-//! beside them and are part of the crate, so building it needs no clang. Links are held by descriptor and nothing is
-//! pinned: when the process ends, however it ends, nothing is left in the kernel.
+//! [`Probe`] is the meter of `softtimers probe`. `include/softtimer.bpf.h` is for authors of BPF programs, in
+//! C; [`Facility`] runs the paper's experiments with it. Both load objects that were compiled from the C
+//! source beside them and are part of the crate, so building it needs no clang. Links are held by descriptor
+//! and nothing is pinned: nothing stays in the kernel after the process ends, however it ends.
 //!
-//! Needs CAP_BPF and CAP_PERFMON, and a kernel with BTF: 5.8 for the probe, 6.7 for the facility. What is missing is
-//! said by [`Error`].
+//! Needs CAP_BPF and CAP_PERFMON, and a kernel with BTF: 5.8 for the probe, 6.7 for the facility. [`Error`]
+//! says which of these is missing.
 
 #![forbid(unsafe_code)]
 

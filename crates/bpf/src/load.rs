@@ -1,8 +1,8 @@
-//! Attaching an object's programs, tracepoint by tracepoint, and what the kernel has for it.
+//! Attaches an object's programs, tracepoint by tracepoint, and checks the kernel's support.
 //!
-//! A kernel may lack a tracepoint (another architecture, another version); the others serve. So attaching tells
-//! of each tracepoint how it went, and fails only if nothing could be attached. What a process may not do is
-//! found out by doing it: which capability was missing is looked up afterwards.
+//! A kernel may lack a tracepoint (another architecture, another version); the others are used. So attaching
+//! reports a result for each tracepoint, and fails only if none could be attached. Privileges are not checked
+//! in advance: the missing capability is looked up after a failure.
 
 use std::fs;
 use std::thread;
@@ -15,10 +15,10 @@ use crate::Error;
 use crate::error::line;
 use crate::object::{Object, Verified};
 
-/// A tracepoint, and why it could not be attached to, if it could not.
+/// A tracepoint, and the reason if it could not be attached to.
 pub(crate) type Attached = (&'static str, Result<(), String>);
 
-/// The kernel's description of its types, if it is new enough for the programs.
+/// Returns the kernel's description of its types, if it is new enough for the programs.
 pub(crate) fn kernel_types(needed: (u32, u32)) -> Result<Btf, Error> {
     release_from(needed)?;
     Btf::from_sys_fs().map_err(|error| match error {
@@ -50,7 +50,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 /// The programs that are attached, and their tracepoints.
 #[derive(Debug)]
 pub(crate) struct AttachedAll {
-    /// Each tracepoint that was tried.
+    /// Each tracepoint tried.
     pub(crate) tried: Vec<Attached>,
     /// The verifier's figures.
     pub(crate) verified: Vec<Verified>,
@@ -61,7 +61,7 @@ pub(crate) struct AttachedAll {
 /// Loads and attaches `prefix` + tracepoint at each tracepoint.
 ///
 /// # Errors
-/// If none could be attached: that of the first, which says most.
+/// If none could be attached: the error of the first, which is the most informative.
 pub(crate) fn attach_all(
     object: &mut Object,
     prefix: &str,
@@ -92,15 +92,15 @@ pub(crate) fn attach_all(
     }
 }
 
-/// Makes system calls on each of these CPUs, at which a program may set it up, until it says that it is; an offline
-/// one, or one that this process may not run on, is passed over.
+/// Makes system calls on each of these CPUs, at which a program can set up the CPU, until `is_up` reports it;
+/// skips a CPU that is offline or on which this process may not run.
 pub(crate) fn call_on_each(
     processors: impl Iterator<Item = u32> + Send,
     mut is_up: impl FnMut(u32) -> Result<bool, Error> + Send,
 ) -> Result<(), Error> {
     let visit = || {
         for cpu in processors {
-            // What the set has no place for, `set` would panic on.
+            // `set` would panic on a number beyond the set.
             if cpu as usize >= CpuSet::MAX_CPU {
                 continue;
             }
@@ -109,7 +109,7 @@ pub(crate) fn call_on_each(
             if sched_setaffinity(None, &there).is_err() {
                 continue;
             }
-            // The wheel may be taken at that moment, so perhaps once more.
+            // The wheel may be in use at that moment, so try again.
             for _ in 0..ATTEMPTS {
                 thread::yield_now();
                 if is_up(cpu)? {
@@ -119,15 +119,15 @@ pub(crate) fn call_on_each(
         }
         Ok(())
     };
-    // A thread of its own, for this one is to stay where it is.
+    // A separate thread, because this one must not change its CPU.
     thread::scope(|scope| {
         let visitor = thread::Builder::new().spawn_scoped(scope, visit)?;
         visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-/// The first Linux with programs at tracepoints by its types and the capabilities for them; and with timers that stay on
-/// their CPU.
+/// The first Linux with programs at typed tracepoints and the capabilities for them; and with timers that
+/// stay on their CPU.
 pub(crate) const PROBE: (u32, u32) = (5, 8);
 pub(crate) const TIMERS: (u32, u32) = (6, 7);
 /// The program that sets CPUs up, in each object with timers.

@@ -1,4 +1,4 @@
-//! An object in the kernel: its programs, and its maps, most of which have a value for each CPU. [`Object`].
+//! An object in the kernel, with its programs and maps, most of which have a value for each CPU: [`Object`].
 
 use aya::maps::{Array, MapData};
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -8,7 +8,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use crate::Error;
 use crate::error::{map_error, refused};
 
-/// Until it is dropped.
+/// An object, loaded until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Object {
     bpf: Ebpf,
@@ -20,12 +20,13 @@ pub(crate) struct Object {
 pub struct Verified {
     /// The name of the program.
     pub name: String,
-    /// Instructions that the verifier followed, over all paths; `None` before Linux 5.16. The kernel refuses a million.
+    /// Instructions that the verifier processed, over all paths; `None` before Linux 5.16. The kernel's limit
+    /// is a million.
     pub instructions: Option<u32>,
 }
 
 impl Object {
-    /// Loads maps and programs, but attaches nothing. These maps get a value for each CPU.
+    /// Loads maps and programs, but attaches nothing. The given maps get a value for each CPU.
     pub(crate) fn load<'a>(
         loader: &mut EbpfLoader<'a>,
         of_each: &[&'a str],
@@ -39,12 +40,12 @@ impl Object {
         Ok(Object { bpf, processors })
     }
 
-    /// CPUs that may exist.
+    /// Returns the number of possible CPUs.
     pub(crate) fn processors(&self) -> u32 {
         self.processors
     }
 
-    /// Loads the program `name` for `tracepoint`: the verifier reads it.
+    /// Loads the program `name` for `tracepoint`; the verifier checks it.
     pub(crate) fn load_at(&mut self, name: &str, tracepoint: &str, types: &Btf) -> Result<Verified, Error> {
         let program: &mut BtfTracePoint = self.program(name)?;
         program.load(tracepoint, types).map_err(|error| refused(name, &error))?;
@@ -52,7 +53,7 @@ impl Object {
         Ok(Verified { name: name.to_owned(), instructions })
     }
 
-    /// Attaches the program `name`, which is loaded, until the link is dropped.
+    /// Attaches the loaded program `name` until the link is dropped.
     pub(crate) fn attach(&mut self, name: &str) -> Result<BtfTracePointLink, Error> {
         let program: &mut BtfTracePoint = self.program(name)?;
         let link = program.attach().and_then(|link| program.take_link(link));
@@ -65,7 +66,7 @@ impl Object {
         &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
     {
         let missing =
-            || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
+            || Error::Refused { program: name.to_owned(), why: "the object does not contain it".to_owned() };
         let program = self.bpf.program_mut(name).ok_or_else(missing)?;
         program.try_into().map_err(|error| refused(name, &error))
     }
@@ -81,7 +82,7 @@ impl Object {
         self.map(name)?.get(&at, 0).map_err(map_error)
     }
 
-    /// Writes values of the map `name`, each at its place.
+    /// Writes values of the map `name`, each at its index.
     pub(crate) fn write<V: Pod>(
         &mut self,
         name: &str,
@@ -97,10 +98,10 @@ fn missing(map: &str) -> Error {
     Error::Map(format!("{map} is missing"))
 }
 
-/// The CPUs that may exist: numbers below this.
+/// Returns the number of possible CPUs: their numbers are below this.
 ///
 /// # Errors
-/// If the system does not tell.
+/// If the system cannot be read.
 pub fn processors() -> Result<u32, Error> {
     let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
     Ok(count as u32)

@@ -1,6 +1,6 @@
 //! The orders for a run's events, and the start of the run on each CPU: [`Events`].
 //!
-//! The verifier takes longer than a run, so programs stay and orders change: a program looks them up in a map.
+//! Verification takes longer than a run, so programs stay loaded and read their orders from a map.
 //!
 //! ```text
 //!   orders written ──▶ a system call on each CPU: it begins the run ──▶ … ──▶ orders of zeros: the events end
@@ -15,15 +15,15 @@ use crate::object::Object;
 /// The settings of a run's events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Events {
-    /// An event is due so long after it fired last; zero: at every trigger state.
+    /// Time from an event's firing to its next due time; zero: at every trigger state.
     pub period: Duration,
-    /// The backup fires an event so long after it was due; `None`: it waits for a trigger state.
+    /// The backup fires an event this long after it was due; `None`: the event waits for a trigger state.
     pub slack: Option<Duration>,
-    /// Events of each CPU, at most 63; zero: only the gate.
+    /// Number of events on each CPU, at most 63; zero: only the gate.
     pub count: u32,
-    /// The CPUs that have them; `None`: all.
+    /// The CPUs with events; `None`: all.
     pub processors: Option<Vec<u32>>,
-    /// Has a handler touch fifty cache lines, of four pages in turn.
+    /// Whether a handler touches fifty cache lines, of four pages in turn.
     pub touches: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Those of the run with this number, which is not zero.
+    /// Creates the orders of the run with this number, which is not zero.
     pub(crate) fn new(events: &Events, run: u64, object: &Object) -> Self {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let slack = events.slack.map_or(u64::MAX, nanos);
@@ -60,13 +60,13 @@ impl Orders {
         }
     }
 
-    /// Has the CPUs begin. [`end`](Orders::end) is due afterwards, also after an error.
+    /// Starts the run on the CPUs. Call [`end`](Orders::end) afterwards, also after an error.
     ///
     /// # Errors
-    /// If the kernel does not let it.
+    /// If the kernel refuses.
     pub(crate) fn begin(&self, object: &mut Object) -> Result<(), Error> {
         write(object, &self.chosen, self.words)?;
-        // In the way of each system call, so no longer than it takes.
+        // It slows down each system call, so it is attached only as long as needed.
         let _starter = object.attach(INIT)?;
         let has_begun = |cpu| {
             let words: [u64; ORDERS] = object.value(MAP, cpu)?;
@@ -75,9 +75,9 @@ impl Orders {
         load::call_on_each(self.chosen.iter().copied(), has_begun)
     }
 
-    /// A handler that finds no run schedules nothing more.
+    /// Ends the run: a handler that finds no run schedules no event.
     pub(crate) fn end(&self, object: &mut Object) {
-        // The map was there when they began.
+        // The map existed at the start of the run.
         let _ = write(object, &self.chosen, [0; ORDERS]);
     }
 }
@@ -87,7 +87,8 @@ fn write(object: &mut Object, chosen: &[u32], words: [u64; ORDERS]) -> Result<()
 }
 
 const MAP: &str = "orders";
-/// `struct orders` in words, where the run's number is, and where the program says which one it has begun.
+/// `struct orders` in words, the index of the run's number, and the index at which the program reports the
+/// run it has begun.
 const ORDERS: usize = 8;
 const RUN: usize = 2;
 const BEGUN: usize = 5;

@@ -19,16 +19,16 @@ const ROW: usize = 5 + BUCKETS;
 const STAMP: usize = 8;
 const CHUNK: usize = 512;
 
-/// Measures the intervals between trigger states of each CPU, by the source that ended them, until it is
+/// Measures the intervals between trigger states of each CPU, by the source that ended them, until this is
 /// dropped.
 ///
 /// # Cost
-/// Each trigger state costs the kernel about 0.1 µs more while a probe runs.
+/// While a probe runs, each trigger state costs the kernel about 0.1 µs more.
 #[derive(Debug)]
 pub struct Probe {
     object: Object,
     attached: AttachedAll,
-    /// The place of each CPU among those that are measured, from 1; zero: it is not.
+    /// The index of each CPU among the measured ones, from 1; zero: not measured.
     places: Vec<u32>,
     chunks: u32,
 }
@@ -38,8 +38,8 @@ pub struct Probe {
 pub struct ProbeConfig {
     /// Trigger states of these kinds.
     pub sources: Vec<Source>,
-    /// The number of intervals that are kept one by one, of all CPUs together, before only counting goes on: 4
-    /// bytes each, at most 64 million.
+    /// The number of intervals stored individually, over all CPUs; later ones are only counted. 4 bytes each,
+    /// at most 64 million.
     pub samples: u32,
     /// The CPUs; `None`: all.
     pub processors: Option<Vec<u32>>,
@@ -56,7 +56,7 @@ impl Probe {
     /// Loads and attaches the programs: some milliseconds.
     ///
     /// # Errors
-    /// If the process may not, or the kernel cannot.
+    /// If the process lacks the privileges, or the kernel lacks support.
     pub fn start(config: &ProbeConfig) -> Result<Probe, Error> {
         let types = load::kernel_types(load::PROBE)?;
         let processors = object::processors()?;
@@ -83,27 +83,29 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Forgets what was counted and kept. What went before the next trigger state of a CPU counts for nothing. Some
-    /// milliseconds: it waits for programs that are counting at this moment, on a CPU that the host stalls, too.
+    /// Clears counts and stored intervals. A CPU's time before its next trigger state is not counted. Takes
+    /// some milliseconds: it waits for programs that are counting at this moment, also on a CPU stalled by
+    /// the host.
     ///
-    /// That wait is the kernel's (`MEMBARRIER_CMD_GLOBAL`), which has none if CPUs are isolated by `nohz_full`. There a
-    /// program that is held up on its way for as long as the rows take to be zeroed, eleven system calls a CPU, writes
-    /// back what it had read before.
+    /// The wait is `MEMBARRIER_CMD_GLOBAL`, which is not available if CPUs are isolated by `nohz_full`. Then
+    /// a program that is stalled for as long as the rows take to be zeroed, eleven system calls per CPU, may
+    /// write back an old count.
     ///
     /// # Errors
-    /// If the kernel does not let it.
+    /// If the kernel refuses.
     pub fn restart(&mut self) -> Result<(), Error> {
         let stamp = |&place: &u32| [0, 0, 0, u64::from(place), 0, 0, 0, 0];
         let stamps: Vec<[u64; STAMP]> = self.places.iter().map(stamp).collect();
-        // In this order: without a place no program begins to count; when those that had begun are over (they are read-side
-        // sections of RCU), nothing is written back into rows that are zero. Then a stamp that is zero begins no interval.
+        // In this order: without an index no program starts to count; after those that had started have ended
+        // (they are read-side sections of RCU), nothing is written back into zeroed rows. Finally, a zero
+        // stamp starts no interval.
         self.object.write("stamps", (0..).zip(stamps.iter().map(|_| [0u64; STAMP])))?;
         let _ = membarrier(MembarrierCommand::Global);
         self.object.write("rows", (0..self.processors() * ROWS as u32).map(|row| (row, [0u64; ROW])))?;
         self.object.write("stamps", (0..).zip(stamps))
     }
 
-    /// The tracepoints that were to be attached to, and why some were not.
+    /// Returns the requested tracepoints, and why some could not be attached.
     pub fn tracepoints(&self) -> impl Iterator<Item = (&'static str, Result<(), &str>)> {
         self.attached.tried.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
     }
@@ -116,7 +118,7 @@ impl Probe {
     /// Returns the counts so far. Takes some microseconds for each source and CPU.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn intervals(&self) -> Result<Intervals, Error> {
         let rows = self.object.map::<[u64; ROW]>("rows")?;
         let processors = (0..self.processors())
@@ -132,16 +134,16 @@ impl Probe {
         Ok(Intervals { processors })
     }
 
-    /// Returns whether something marks this source: one of its tracepoints is attached to.
+    /// Returns whether this source is measured: at least one of its tracepoints is attached.
     pub fn has(&self, source: Source) -> bool {
         let of_it = |name: &str| source.tracepoints().contains(&name);
         self.attached.tried.iter().any(|(name, how)| how.is_ok() && of_it(name))
     }
 
-    /// The intervals of a CPU that were kept, in order.
+    /// Returns the stored intervals of a CPU, in order.
     ///
     /// # Errors
-    /// If the kernel does not hand them over.
+    /// If the kernel cannot be read.
     pub fn samples(&self, cpu: u32) -> Result<Vec<Sample>, Error> {
         let kept = self.object.map::<[u32; CHUNK]>("kept")?;
         let [_, count, _, place, ..]: [u64; STAMP] = self.object.value("stamps", cpu)?;
@@ -158,13 +160,13 @@ impl Probe {
         Ok(samples)
     }
 
-    /// CPUs that may exist.
+    /// Returns the number of possible CPUs.
     pub fn processors(&self) -> u32 {
         self.places.len() as u32
     }
 }
 
-/// Intervals that were counted.
+/// Counts of intervals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
     /// The number of intervals.
@@ -197,7 +199,7 @@ impl Counted {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Returns the counts since `before`; the longest is the longest of all.
+    /// Returns the counts since `before`; the longest is that of all time.
     #[must_use]
     pub fn since(&self, before: &Counted) -> Counted {
         let then = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
@@ -211,12 +213,13 @@ impl Counted {
         }
     }
 
-    /// Their mean in nanoseconds, exact; `None` of none.
+    /// Returns the exact mean in nanoseconds; `None` without intervals.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Their standard deviation in nanoseconds, of lengths known within an eighth; `None` of none.
+    /// Returns the standard deviation in nanoseconds, from lengths known to within an eighth; `None` without
+    /// intervals.
     pub fn stddev_ns(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         let lengths = (0..).map(|bucket| middle(bucket) as f64).zip(&self.buckets);
@@ -224,7 +227,7 @@ impl Counted {
         Some((squares / self.count as f64).sqrt())
     }
 
-    /// Their distribution: each is known within an eighth.
+    /// Returns the distribution: each length is known to within an eighth.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::new();
         for (bucket, &count) in self.buckets.iter().enumerate() {
@@ -234,7 +237,8 @@ impl Counted {
     }
 }
 
-/// The middle of a bucket: below eight each value has its own, and from then on there are eight an octave.
+/// The middle of a bucket: below eight each value has its own bucket, above that there are eight buckets in
+/// each octave.
 fn middle(bucket: usize) -> u64 {
     if bucket < 8 {
         return bucket as u64;
@@ -251,7 +255,7 @@ pub struct ProcessorIntervals {
     pub cpu: u32,
     /// By the source that ended them, in the order of [`Source::ALL`].
     by_source: Vec<Counted>,
-    /// Those that began when the CPU became idle: long because there was nothing to do.
+    /// Intervals that began when the CPU became idle: long because there was no work.
     pub idle: Counted,
 }
 
@@ -261,14 +265,14 @@ impl ProcessorIntervals {
         &self.by_source[source as usize]
     }
 
-    /// All but those of idleness.
+    /// Returns all except the idle ones.
     pub fn busy(&self) -> Counted {
         let mut all = Counted::default();
         self.by_source.iter().for_each(|counted| all.add(counted));
         all
     }
 
-    /// Adds what was counted on this CPU later.
+    /// Adds later counts of this CPU.
     pub fn add(&mut self, next: &ProcessorIntervals) {
         self.by_source.iter_mut().zip(&next.by_source).for_each(|(mine, theirs)| mine.add(theirs));
         self.idle.add(&next.idle);

@@ -1,4 +1,4 @@
-//! Who keeps what leaves an interface: the kinds of its queues, by the kernel's word.
+//! The kinds of an interface's output queues, as reported by the kernel.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use rustix::net::{recv, send, socket_with};
 /// A queue, by its parent and its kind.
 type Queue = (u32, String);
 
-/// The kind of the queue in which packets of an interface wait, if all do in one of the same kind; else all kinds.
+/// Returns the kind of an interface's queue, if all its queues are of the same kind; otherwise all kinds.
 pub(crate) fn kind_of(interface: &str) -> io::Result<String> {
     // Without a protocol it is `NETLINK_ROUTE`.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -30,7 +30,7 @@ pub(crate) fn kind_of(interface: &str) -> io::Result<String> {
     }
 }
 
-/// Reads a part of the kernel's list; says whether there is more.
+/// Reads a part of the kernel's list; returns whether there is more.
 fn read(mut part: &[u8], interface: u32, queues: &mut Vec<Queue>) -> io::Result<bool> {
     while part.len() >= HEADER {
         let length = (word(part, 0) as usize).clamp(HEADER, part.len());
@@ -63,13 +63,14 @@ fn name(mut attributes: &[u8]) -> Option<String> {
     None
 }
 
-/// That of the root; or of those below it, if it only shares out among the device's own.
+/// Returns the kind of the root; or of the queues below it, if the root only distributes packets to the
+/// device's queues.
 fn kind(queues: &[Queue]) -> String {
     let root = queues.iter().find(|(parent, _)| *parent == ROOT).map_or("none", |(_, kind)| kind);
     if !matches!(root, "mq" | "mqprio") {
         return root.to_owned();
     }
-    // `clsact` and `ingress` are no queues, and their parents are numbers of their own.
+    // `clsact` and `ingress` are not queues, and their parents have special numbers.
     let below = queues.iter().filter(|(parent, _)| *parent < INGRESS);
     let mut kinds: Vec<_> = below.map(|(_, kind)| kind.as_str()).collect();
     kinds.sort_unstable();
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Loopback has a queue that keeps nothing, or another one that somebody gave it.
+    /// Loopback has a queue that keeps nothing, unless it was given another one.
     #[test]
     fn the_kernel_is_asked() {
         assert!(!kind_of("lo").unwrap().is_empty());

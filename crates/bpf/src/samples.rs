@@ -1,7 +1,8 @@
-//! Intervals one by one, and what is computed from their order: [`Sample`], [`Windows`].
+//! Individual intervals, and results that depend on their order: [`Sample`], [`Windows`].
 //!
-//! A histogram forgets the order. Two of the paper's figures need it: medians of short windows (figure 3), and the
-//! intervals there would be if a source were missing (figure 4), where two that the source separates become one.
+//! A histogram loses the order. Two of the paper's figures need it: medians of short windows (figure 3), and
+//! the intervals without one of the sources (figure 4), where two intervals that the source separates become
+//! one.
 
 use softtimers_core::Histogram;
 
@@ -10,7 +11,7 @@ use crate::Source;
 /// An interval between two trigger states of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Its length in nanoseconds; longer ones than 134 ms are given as that.
+    /// Its length in nanoseconds, limited to 134 ms.
     pub gap_ns: u32,
     /// The source that ended it; `None`: the CPU was idle in it.
     pub ended_by: Option<Source>,
@@ -22,8 +23,8 @@ impl Sample {
         Sample { gap_ns: word >> 5, ended_by: Source::ALL.get((word & 31) as usize).copied() }
     }
 
-    /// The intervals there would be if `source` were no trigger state: those that it ended become one with those that follow.
-    /// Idle ones are left out, as everything is that was idle in part.
+    /// Returns the intervals if `source` were not a trigger state: intervals that it ended are joined with
+    /// the next one. Idle intervals are omitted, and so are joined ones that were partly idle.
     pub fn without(samples: &[Sample], source: Source) -> Histogram {
         let mut histogram = Histogram::new();
         let (mut gap, mut idle) = (0u64, false);
@@ -45,12 +46,12 @@ impl Sample {
 /// Medians of the intervals in windows of one length (soft timers §5.5, figure 3).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
-    /// The median of each window in which there were intervals, in order, in nanoseconds.
+    /// The median of each window with intervals, in order, in nanoseconds.
     pub medians_ns: Vec<u32>,
 }
 
 impl Windows {
-    /// Cuts `samples` into windows of `length_ns`. Idle intervals take up time and are not counted.
+    /// Cuts `samples` into windows of `length_ns`. Idle intervals take time but are not counted.
     ///
     /// # Panics
     /// If the length is zero.

@@ -1,4 +1,4 @@
-//! Where the kernel can check a clock for nearly nothing: [`Source`].
+//! The points where the kernel can check a clock at almost no cost: [`Source`].
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub enum Source {
     Timer,
     /// An interrupt from another CPU ends.
     InterProcessor,
-    /// The CPU becomes idle, or stops being it.
+    /// The CPU becomes idle, or stops being idle.
     Idle,
     /// A packet is handed to a device ("ip-output").
     Transmit,
     /// A poll of a network device ends ("ip-intr").
     NetworkPoll,
-    /// Another task is put on the CPU.
+    /// The CPU switches to another task.
     Switch,
 }
 
@@ -53,7 +53,7 @@ impl Source {
         ]
     };
 
-    /// Three that are cheap, for events: none of them is met at every system call.
+    /// Three cheap ones for events: none of them occurs at every system call.
     pub const DEFAULT: [Source; 3] = [Source::SoftInterrupt, Source::Timer, Source::Switch];
 
     /// Returns its name in reports and flags.

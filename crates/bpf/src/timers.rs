@@ -1,7 +1,7 @@
-//! The peer of soft timers in the experiments: a `bpf_timer` for each event and nothing else, [`Timers`].
+//! The baseline for soft timers in the experiments: only a `bpf_timer` for each event, [`Timers`].
 //!
-//! [`Facility`](crate::Facility) with no trigger states would be no fair rival: each of its interrupts walks the wheel and looks for the
-//! next deadline, which a program that has only a `bpf_timer` does not.
+//! [`Facility`](crate::Facility) without trigger states would not be a fair baseline: each of its interrupts
+//! walks the wheel and searches for the next deadline, which a program with only a `bpf_timer` does not do.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::orders::{Events, Orders};
 /// The program, compiled from `c/timer.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/timer.bpf.o");
 
-/// `struct plain` in words, and where what it counts begins.
+/// `struct plain` in words, and the start of its counters.
 const PLAIN: usize = 8;
 const FIRED: usize = 3;
 
-/// A `bpf_timer` on each CPU that starts itself again, verified, until it is dropped.
+/// A verified program with a periodic `bpf_timer` on each CPU, loaded until this is dropped.
 #[derive(Debug)]
 pub struct Timers {
     object: Object,
@@ -30,7 +30,7 @@ pub struct Timers {
 /// Counters of a CPU's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimerStats {
-    /// Times that it went off: interrupts.
+    /// How often it fired: interrupts.
     pub fired: u64,
     /// The sum of its lateness, in nanoseconds.
     pub late_sum_ns: u64,
@@ -54,7 +54,7 @@ impl Timers {
     /// Loads the program; nothing runs yet.
     ///
     /// # Errors
-    /// If the process may not, or the kernel cannot.
+    /// If the process lacks the privileges, or the kernel lacks support.
     pub fn load() -> Result<Timers, Error> {
         let types = load::kernel_types(load::TIMERS)?;
         let maps = ["timers", "orders", "footprints"];
@@ -68,17 +68,18 @@ impl Timers {
         &self.verified
     }
 
-    /// Lets a timer go on on each of the CPUs until what is returned is dropped: of `events`, their period, CPUs
-    /// and what they touch. Neither slack nor count: a timer has none, and a CPU has one. It goes off a millisecond
-    /// later. A CPU that is offline, or that this process may not run on, has none.
+    /// Runs a timer on each of the CPUs until the returned value is dropped. It uses the period, the CPUs and
+    /// the cache setting of `events`, but neither slack nor count: a timer has no slack, and a CPU has one
+    /// timer. It first fires a millisecond later. A CPU that is offline, or on which this process may not
+    /// run, has no timer.
     ///
     /// # Errors
-    /// If the kernel does not let it.
+    /// If the kernel refuses.
     pub fn run(&mut self, events: &Events) -> Result<TimersRun<'_>, Error> {
         self.runs += 1;
         let events = Events { period: events.period.max(LEAST), ..events.clone() };
         let orders = Orders::new(&events, self.runs, &self.object);
-        // From here on what is dropped stops them.
+        // From here on, dropping this stops them.
         let running = TimersRun { timers: self, orders };
         running.orders.begin(&mut running.timers.object)?;
         Ok(running)
@@ -87,7 +88,7 @@ impl Timers {
     /// Returns the counters of a CPU's timer, in all runs.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn stats(&self, cpu: u32) -> Result<TimerStats, Error> {
         let words: [u64; PLAIN] = self.object.value("timers", cpu)?;
         let [fired, late_sum_ns, late_max_ns] = [words[FIRED], words[FIRED + 1], words[FIRED + 2]];
@@ -95,7 +96,7 @@ impl Timers {
     }
 }
 
-/// Timers that go on in the kernel, until it is dropped.
+/// Timers that run in the kernel until this is dropped.
 #[derive(Debug)]
 pub struct TimersRun<'a> {
     timers: &'a mut Timers,
@@ -106,7 +107,7 @@ impl TimersRun<'_> {
     /// Returns the counters of a CPU's timer, in all runs.
     ///
     /// # Errors
-    /// If the kernel does not hand it over.
+    /// If the kernel cannot be read.
     pub fn stats(&self, cpu: u32) -> Result<TimerStats, Error> {
         self.timers.stats(cpu)
     }
@@ -118,5 +119,5 @@ impl Drop for TimersRun<'_> {
     }
 }
 
-/// A timer of no period would leave the CPU nothing else.
+/// A timer with period zero would use up the CPU.
 const LEAST: Duration = Duration::from_micros(1);

@@ -1,5 +1,5 @@
-//! The cost of the border: the same operations from Rust and through the functions of `softtimers.h`, in turns, in CPU
-//! time. `cargo bench -p softtimers-capi --bench border`.
+//! The cost of the C API: the same operations from Rust and through the functions of `softtimers.h`, in
+//! turns, in CPU time. `cargo bench -p softtimers-capi --bench border`.
 //!
 //! The C functions are called through pointers that the compiler cannot see through, as a C program calls them.
 #![allow(unsafe_code, reason = "this is C's side of the border")]
@@ -18,7 +18,7 @@ use softtimers_capi::object::{Kind, Object};
 
 const ROUNDS: usize = 41;
 const OPERATIONS: u32 = 20_000;
-/// The most that the border may cost, in nanoseconds.
+/// The most that the C API may cost, in nanoseconds.
 const MOST_MORE_NS: f64 = 8.0;
 
 fn main() {
@@ -102,7 +102,7 @@ fn object<T: Kind>(make: impl FnOnce(Option<&mut MaybeUninit<*mut Object<T>>>) -
     assert_eq!(make(Some(&mut out)), 0);
     // SAFETY: it was null before.
     let object = unsafe { out.assume_init() };
-    // SAFETY: the library made it, and says so by its answer; what it begins with is never unmapped.
+    // SAFETY: the library made it, as its result says; its head is never unmapped.
     unsafe { object.as_ref() }.expect("an object")
 }
 

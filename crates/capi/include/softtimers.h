@@ -41,13 +41,13 @@ typedef struct softtimers_pace softtimers_pace;
 /** A queue of the packets of many flows. */
 typedef struct softtimers_flows softtimers_flows;
 
-/** When to look at one source. */
+/** Decides when to poll one source. */
 typedef struct softtimers_policy softtimers_policy;
 
 /** Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1). */
 typedef struct softtimers_feedback softtimers_feedback;
 
-/** Shuts input when packets have had their share of a processor (section 7). */
+/** Shuts input when packets have used their share of a CPU (section 7). */
 typedef struct softtimers_cpu_limit softtimers_cpu_limit;
 
 /** A histogram of 7.7 KiB. */
@@ -56,14 +56,14 @@ typedef struct softtimers_histogram softtimers_histogram;
 /** A set of callouts. */
 typedef struct softtimers_callouts softtimers_callouts;
 
-/** A set of interval timers. It ends with the process, and is not to be used in a child of `fork`. */
+/** A set of interval timers. It ends with the process; do not use it in a child of `fork`. */
 typedef struct softtimers_itimers softtimers_itimers;
 
 /** A path, both ways. */
 typedef struct softtimers_wan softtimers_wan;
 
 /* ---------------------------------------------------------------------------------------
- * The clock, and what belongs to no object.
+ * The clock, and functions for all objects.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC, as `uint64_t`. SOFTTIMERS_NEVER stands for no time.
  */
@@ -74,17 +74,18 @@ typedef struct softtimers_wan softtimers_wan;
 #define SOFTTIMERS_VERSION 512
 
 /**
- * No time: nothing is pending, or nothing was asked for.
+ * No time: nothing is pending, or none was given.
  */
 #define SOFTTIMERS_NEVER UINT64_MAX
 
 /**
- * A function that is to be called with its argument. The library never calls one; it hands them out when they are due.
+ * A function to be called with its argument. The library never calls one; it hands them out when they are
+ * due.
  */
 typedef void (*softtimers_function)(void *argument);
 
 /**
- * A due call: a function and its argument. The function may be NULL where the argument says enough.
+ * A due call: a function and its argument. The function may be NULL if the argument suffices.
  */
 typedef struct softtimers_call {
     /**
@@ -117,31 +118,28 @@ uint64_t softtimers_now(void);
 uint64_t softtimers_measure_resolution(void);
 
 /**
- * The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes back, in no
- * thread and between none. With a resolution of 10^9 it is `softtimers_now`.
- * Thread: any.
+ * The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes
+ * back, within a thread or between threads. With a resolution of 10^9 it is `softtimers_now`. Thread: any.
  */
 uint64_t softtimers_measure_time(void);
 
 /**
- * Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
- * another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
- * Always 0.
+ * Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and
+ * the program must synchronise the two threads. Any object may be given, and no other pointer. Always 0.
  * Thread: any.
  */
 int softtimers_adopt(void *object);
 
 /**
- * The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
- * is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
+ * Returns the number of an object's life, unique among all objects. With `softtimers_lives` a loop over due
+ * events detects that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
  * Thread: any.
  */
 uint64_t softtimers_life(void *object);
 
 /**
- * 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
- * function that may be given a freed object.
- * Thread: any.
+ * Returns 1 if the object still has this life, 0 if it was freed, even if another object is in its place.
+ * Only this function may be given a freed object. Thread: any.
  */
 int softtimers_lives(void *object, uint64_t life);
 
@@ -149,7 +147,7 @@ int softtimers_lives(void *object, uint64_t life);
  * Soft timers: events with due times, fired at the points where a program checks the clock.
  *
  * After a handler, after a system call, before sleeping: `softtimers_timers_trigger` costs a compare when nothing is
- * due. Due events are pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
+ * due. Pull due events with `softtimers_timers_next`, or call them by `softtimers_timers_run`.
  */
 
 /**
@@ -158,13 +156,13 @@ int softtimers_lives(void *object, uint64_t life);
 #define SOFTTIMERS_SLACK_DEFAULT UINT64_MAX
 
 /**
- * Slack: any lateness; the event never asks for the hardware timer.
+ * Slack: any lateness; the event never arms the hardware timer.
  */
 #define SOFTTIMERS_SLACK_DEFERRABLE (UINT64_MAX - 1)
 
 /**
- * To be added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that time-outs
- * which seldom fire share work.
+ * Added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that
+ * time-outs which rarely fire share wake-ups.
  */
 #define SOFTTIMERS_SLACK_ROUNDED (1ull << 62)
 
@@ -230,7 +228,7 @@ typedef struct softtimers_fired {
      */
     uint64_t handle;
     /**
-     * The time it was asked for.
+     * The requested due time.
      */
     uint64_t due;
     /**
@@ -277,16 +275,14 @@ typedef struct softtimers_stats {
 int softtimers_timers_new(const struct softtimers_config *config, softtimers_timers **out);
 
 /**
- * Frees a set of timers and all that is pending in it, which is not called. NULL is no error.
- * Thread: its own.
+ * Frees a set of timers without calling its pending events. Does nothing for NULL. Thread: its own.
  */
 int softtimers_timers_free(softtimers_timers *timers);
 
 /**
  * Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
  * `handle`, which may be NULL. O(1).
- * -EINVAL: a slack of 2^63 or more that is none of the constants.
- * Thread: its own.
+ * -EINVAL: a slack of 2^63 or more other than the constants. Thread: its own.
  */
 int softtimers_timers_schedule(softtimers_timers *timers,
                                uint64_t now,
@@ -309,8 +305,8 @@ int softtimers_timers_schedule_at(softtimers_timers *timers,
 
 /**
  * Moves a pending event to `delay_ns` after `now`. O(1).
- * -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
- * Thread: its own.
+ * -EINVAL: an invalid slack, or an invalid handle: called, cancelled, of another set, invented. Thread: its
+ * own.
  */
 int softtimers_timers_reschedule(softtimers_timers *timers,
                                  uint64_t now,
@@ -336,15 +332,14 @@ int softtimers_timers_reschedule_at(softtimers_timers *timers,
 int softtimers_timers_cancel(softtimers_timers *timers, uint64_t handle, softtimers_call *call);
 
 /**
- * Tells whether an event is pending: 1 or 0. 0 also for a handle that names nothing. Thread: its own.
+ * Returns whether an event is pending: 1 or 0. 0 also for an invalid handle. Thread: its own.
  */
 int softtimers_timers_is_pending(softtimers_timers *timers, uint64_t handle);
 
 /**
- * The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
- * which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
- * -EINVAL: no function.
- * Thread: its own.
+ * The paper's operation 3: schedules `function(argument)` at least `ticks` ticks of the measurement clock
+ * from now, which is read here. Its handle is written to `handle`, which may be NULL. Its slack is zero.
+ * -EINVAL: no function. Thread: its own.
  */
 int softtimers_schedule_soft_event(softtimers_timers *timers,
                                    uint64_t ticks,
@@ -353,11 +348,9 @@ int softtimers_schedule_soft_event(softtimers_timers *timers,
                                    uint64_t *handle);
 
 /**
- * Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
- * 0 if nothing is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
- * A compare when nothing is due.
- * -EINVAL: a `source` that is none of the constants.
- * Thread: its own.
+ * Visits a trigger state. 1 if an event may be due, and then `softtimers_timers_next` hands out those due at
+ * `now`; 0 if none is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each
+ * one ends. A compare when nothing is due. -EINVAL: a `source` other than the constants. Thread: its own.
  */
 int softtimers_timers_trigger(softtimers_timers *timers, uint32_t source, uint64_t now);
 
@@ -369,9 +362,9 @@ int softtimers_timers_trigger(softtimers_timers *timers, uint32_t source, uint64
 int softtimers_timers_next(softtimers_timers *timers, struct softtimers_fired *fired);
 
 /**
- * The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
- * a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
- * Thread: its own.
+ * Returns the earliest time at which a hardware timer must fire if no trigger state is met, for
+ * `softtimers_backup_arm` or a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Firing earlier is
+ * harmless; firing later makes events late. Thread: its own.
  */
 uint64_t softtimers_timers_poll_at(softtimers_timers *timers);
 
@@ -438,35 +431,30 @@ int softtimers_backup_new(softtimers_backup **out);
 int softtimers_backup_new_tick(uint32_t hz, uint64_t now, softtimers_backup **out);
 
 /**
- * Frees a backup and closes its descriptor. NULL is no error.
- * Thread: its own.
+ * Frees a backup and closes its descriptor. Does nothing for NULL. Thread: its own.
  */
 int softtimers_backup_free(softtimers_backup *backup);
 
 /**
- * Its descriptor, to be watched for reading and neither read nor closed.
- * Thread: its own.
+ * Returns its descriptor. Watch it for reading; neither read nor close it. Thread: its own.
  */
 int softtimers_backup_fd(softtimers_backup *backup);
 
 /**
- * Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
- * system call while what is armed is early enough, else one.
- * Thread: its own.
+ * Makes the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. Does nothing to a
+ * tick. No system call while the armed time is early enough, otherwise one. Thread: its own.
  */
 int softtimers_backup_arm(softtimers_backup *backup, uint64_t now, uint64_t poll_at);
 
 /**
- * To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
- * written to `count`, which may be NULL; 0 if the report was stale.
- * Thread: its own.
+ * Call this when the descriptor was reported readable. Writes how often the timer has gone off since the
+ * last call to `count`, which may be NULL; 0 if the report was stale. Thread: its own.
  */
 int softtimers_backup_expired(softtimers_backup *backup, uint64_t *count);
 
 /**
- * The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
- * tick, and of a one-shot timer the kernel's resolution.
- * Thread: its own.
+ * The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the
+ * rate of a tick; for a one-shot timer, the kernel's resolution. Thread: its own.
  */
 uint64_t softtimers_interrupt_clock_resolution(softtimers_backup *backup);
 
@@ -480,12 +468,12 @@ int softtimers_backup_stats_of(softtimers_backup *backup, struct softtimers_back
 /* ---------------------------------------------------------------------------------------
  * Pacing: when the next packet of a flow may leave.
  *
- * Tell it when a packet left, and it says when the next one may: on schedule at the rate, after a stall a little faster,
- * never in a burst. It reads no clock and sends nothing.
+ * Tell it when a packet left, and it returns when the next one may: on schedule at the rate, after a stall a
+ * little faster, never in a burst. It reads no clock and sends nothing.
  */
 
 /**
- * At its place in the schedule, but no sooner than the burst interval after the last.
+ * At its scheduled time, but no sooner than the burst interval after the last.
  */
 #define SOFTTIMERS_PACE_EXACT 0
 
@@ -495,7 +483,7 @@ int softtimers_backup_stats_of(softtimers_backup *backup, struct softtimers_back
 #define SOFTTIMERS_PACE_TWO_SPEED 1
 
 /**
- * At its place, however close: it bursts after each stall.
+ * At its scheduled time, however close: it bursts after each stall.
  */
 #define SOFTTIMERS_PACE_FIXED 2
 
@@ -539,31 +527,27 @@ typedef struct softtimers_pace_config {
 } softtimers_pace_config;
 
 /**
- * Makes a flow that has not started. softtimers_pace_start comes before anything else: until then the schedule begins at
- * time zero.
- * -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
- * Thread: any; it belongs to the caller's.
+ * Makes a flow that has not started. Call softtimers_pace_start first: until then the schedule begins at
+ * time zero. -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or an
+ * unknown strategy. Thread: any; it belongs to the caller's.
  */
 int softtimers_pace_new(const struct softtimers_pace_config *config, softtimers_pace **out);
 
 /**
- * Frees a flow. NULL is no error.
- * Thread: its own.
+ * Frees a flow. Does nothing for NULL. Thread: its own.
  */
 int softtimers_pace_free(softtimers_pace *pace);
 
 /**
- * Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
- * start and after an idle time.
- * Thread: its own.
+ * Begins a train: the first packet may leave at `now`, which is returned, and earlier times do not count.
+ * Call it at the start and after an idle time. Thread: its own.
  */
 uint64_t softtimers_pace_start(softtimers_pace *pace, uint64_t now);
 
 /**
  * Records that `packets` packets of `bytes` bytes in all left together at `now`; returns the earliest time for the next one.
- * Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
- * -EAGAIN does not: send it when the socket is writable.
- * Thread: its own.
+ * Times must not go backwards. A packet that the kernel has refused uses up its scheduled time: call this
+ * for it, too. One that failed with -EAGAIN does not: send it when the socket is writable. Thread: its own.
  */
 uint64_t softtimers_pace_departed(softtimers_pace *pace,
                                   uint64_t now,
@@ -571,10 +555,9 @@ uint64_t softtimers_pace_departed(softtimers_pace *pace,
                                   uint32_t bytes);
 
 /**
- * Changes the rate from `now` on, without a burst, to that of `config`, which counts what it counted before: packets or
- * bits. The rest of `config` does not count. The earliest time for the next packet is written to `next`.
- * -EINVAL: something is missing, no rate or two, or bits for packets.
- * Thread: its own.
+ * Changes the rate from `now` on, without a burst, to that of `config`, in the same unit as before: packets
+ * or bits. The other fields of `config` are ignored. Writes the earliest time for the next packet to `next`.
+ * -EINVAL: a NULL argument, no rate or two, or bits for packets. Thread: its own.
  */
 int softtimers_pace_set_rate(softtimers_pace *pace,
                              uint64_t now,
@@ -582,8 +565,8 @@ int softtimers_pace_set_rate(softtimers_pace *pace,
                              uint64_t *next);
 
 /**
- * The intended time of the next departure, against which lateness is measured: ask before softtimers_pace_departed.
- * Thread: its own.
+ * Returns the scheduled time of the next departure, against which lateness is measured: call it before
+ * softtimers_pace_departed. Thread: its own.
  */
 uint64_t softtimers_pace_place(softtimers_pace *pace);
 
@@ -600,16 +583,15 @@ uint64_t softtimers_pace_departures(softtimers_pace *pace);
 uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
 
 /**
- * Places that have passed unused and may still be made up.
- * Thread: its own.
+ * Scheduled times that have passed unused and may still be made up. Thread: its own.
  */
 uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
 
 /* ---------------------------------------------------------------------------------------
- * Many flows, each at a rate of its own: packets go in as they come and come out when they may leave.
+ * Many flows, each at its own rate: packets go in as they come and come out when they may leave.
  *
  * One `softtimers_flows` is enough for all connections of a program: `softtimers_flows_turn`, then
- * `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` says when to look next.
+ * `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` returns when to check next.
  */
 
 /**
@@ -625,7 +607,7 @@ typedef struct softtimers_departure {
      */
     uint64_t packet;
     /**
-     * Its intended time: its place in the flow's schedule.
+     * Its scheduled time.
      */
     uint64_t place;
     /**
@@ -650,15 +632,13 @@ typedef struct softtimers_departure {
 int softtimers_flows_new(uint32_t packets, softtimers_flows **out);
 
 /**
- * Frees a queue and forgets what is in it. NULL is no error.
- * Thread: its own.
+ * Frees a queue and discards its packets. Does nothing for NULL. Thread: its own.
  */
 int softtimers_flows_free(softtimers_flows *flows);
 
 /**
  * Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
- * -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
- * Thread: its own.
+ * -EINVAL: a NULL argument, or a pace that `softtimers_pace_new` would refuse. Thread: its own.
  */
 int softtimers_flows_add(softtimers_flows *flows,
                          const softtimers_pace_config *pace,
@@ -666,16 +646,14 @@ int softtimers_flows_add(softtimers_flows *flows,
                          uint64_t *flow);
 
 /**
- * Removes a flow and forgets what it had waiting: how many packets that was.
- * -EINVAL: a handle that names nothing.
- * Thread: its own.
+ * Removes a flow and discards its waiting packets; returns their number. -EINVAL: an invalid handle. Thread:
+ * its own.
  */
 int softtimers_flows_remove(softtimers_flows *flows, uint64_t flow);
 
 /**
- * Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
- * -EINVAL: something is missing, no rate or two, or a handle that names nothing.
- * Thread: its own.
+ * Changes a flow's rate from `now` on, without a burst, to that of `pace`, in the same unit as before.
+ * -EINVAL: a NULL argument, no rate or two, or an invalid handle. Thread: its own.
  */
 int softtimers_flows_set_rate(softtimers_flows *flows,
                               uint64_t now,
@@ -684,8 +662,7 @@ int softtimers_flows_set_rate(softtimers_flows *flows,
 
 /**
  * Enqueues a packet of `bytes` bytes that may leave from `now` on. O(1).
- * -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
- * Thread: its own.
+ * -EINVAL: an invalid handle. -ENOBUFS: the flow or the queue is full. Thread: its own.
  */
 int softtimers_flows_enqueue(softtimers_flows *flows, uint64_t now, uint64_t flow, uint32_t bytes, uint64_t packet);
 
@@ -696,10 +673,9 @@ int softtimers_flows_enqueue(softtimers_flows *flows, uint64_t now, uint64_t flo
 int softtimers_flows_turn(softtimers_flows *flows, uint64_t now);
 
 /**
- * The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
- * be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
- * -EINVAL: no `departure`.
- * Thread: its own.
+ * The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. If
+ * one cannot be sent for want of room, keep it, and take no other until there is room: its departure has
+ * been counted. -EINVAL: no `departure`. Thread: its own.
  */
 int softtimers_flows_pop(softtimers_flows *flows, struct softtimers_departure *departure);
 
@@ -716,19 +692,19 @@ uint64_t softtimers_flows_poll_at(softtimers_flows *flows);
 size_t softtimers_flows_len(softtimers_flows *flows);
 
 /* ---------------------------------------------------------------------------------------
- * Receive policies: when to look at a source of packets.
+ * Receive policies: when to poll a source of packets.
  *
- * A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and decides when
- * the next one is: now, at a time, or when the kernel wakes the program.
+ * A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of
+ * it and decides when the next one is: now, at a time, or when the kernel wakes the program.
  */
 
 /**
- * By one number, the longest delay: polls while that is worth it. The default.
+ * By one number, the longest delay: polls while that pays. The default.
  */
 #define SOFTTIMERS_POLICY_DELAY_BOUND 0
 
 /**
- * So that a wanted number of packets is found (soft timers, section 4.2).
+ * At the interval that finds a target number of packets (soft timers, section 4.2).
  */
 #define SOFTTIMERS_POLICY_AGGREGATION 1
 
@@ -763,7 +739,7 @@ size_t softtimers_flows_len(softtimers_flows *flows);
 #define SOFTTIMERS_POLICY_WATCHDOG 7
 
 /**
- * As soon as it is its turn again.
+ * At its next turn.
  */
 #define SOFTTIMERS_LOOK_NOW 0
 
@@ -773,12 +749,12 @@ size_t softtimers_flows_len(softtimers_flows *flows);
 #define SOFTTIMERS_LOOK_AT 1
 
 /**
- * At every trigger state; a packet that nobody has taken for a while wakes the program.
+ * At every trigger state; a packet that has waited for a while wakes the program.
  */
 #define SOFTTIMERS_LOOK_WATCHED 2
 
 /**
- * When a packet has arrived: the wake-up is to be enabled, and the source looked at once more after that.
+ * When a packet has arrived: enable the wake-up, then poll the source once more.
  */
 #define SOFTTIMERS_LOOK_ARMED 3
 
@@ -791,7 +767,7 @@ typedef struct softtimers_policy_config {
      */
     uint32_t kind;
     /**
-     * Packets wanted in each poll, on average: of a delay bound and of aggregation.
+     * The target number of packets per poll, on average: for a delay bound and for aggregation.
      */
     uint32_t quota;
     /**
@@ -801,7 +777,7 @@ typedef struct softtimers_policy_config {
 } softtimers_policy_config;
 
 /**
- * When to look next.
+ * When to poll next.
  */
 typedef struct softtimers_next {
     /**
@@ -809,26 +785,25 @@ typedef struct softtimers_next {
      */
     uint32_t what;
     /**
-     * The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, else SOFTTIMERS_NEVER.
+     * The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, otherwise SOFTTIMERS_NEVER.
      */
     uint64_t time;
 } softtimers_next;
 
 /**
  * Makes a policy.
- * -EINVAL: `config` or `out` is NULL, or no such policy; a constant period or a spin without a time.
+ * -EINVAL: `config` or `out` is NULL, or an unknown policy; a constant period or a spin without a time.
  * Thread: any; it belongs to the caller's.
  */
 int softtimers_policy_new(const struct softtimers_policy_config *config, softtimers_policy **out);
 
 /**
- * Frees a policy. NULL is no error.
- * Thread: its own.
+ * Frees a policy. Does nothing for NULL. Thread: its own.
  */
 int softtimers_policy_free(softtimers_policy *policy);
 
 /**
- * A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
+ * Records a packet that arrived at `at`: call it for each, in order, before `softtimers_policy_looked`.
  * Thread: its own.
  */
 int softtimers_policy_arrived(softtimers_policy *policy, uint64_t at);
@@ -846,29 +821,28 @@ int softtimers_policy_looked(softtimers_policy *policy,
                              struct softtimers_next *next);
 
 /**
- * The program is about to sleep. When to look next is written to `next`, which may be NULL.
- * Thread: its own.
+ * Notes that the program is about to sleep. Writes when to poll next to `next`, which may be NULL. Thread:
+ * its own.
  */
 int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, struct softtimers_next *next);
 
 /* ---------------------------------------------------------------------------------------
- * Limits on input: whether packets may be taken at all, so that a program that gets more than it can handle gets some of
- * it done.
+ * Limits on input: whether packets may be taken at all, so that a program under overload still finishes some
+ * of its work.
  *
- * Both answer with the time from which input is open: 0 while it is, else the time until which it is shut.
+ * Both return the time from which input is open: 0 while it is open, otherwise the time until which it is
+ * shut.
  */
 
 /**
- * Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
- * times what draining it takes.
- * -EINVAL: `out` is NULL, or a capacity of zero.
- * Thread: any; it belongs to the caller's.
+ * Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and
+ * after four times its drain time. -EINVAL: `out` is NULL, or a capacity of zero. Thread: any; it belongs to
+ * the caller's.
  */
 int softtimers_feedback_new(uint32_t capacity, softtimers_feedback **out);
 
 /**
- * Frees a feedback. NULL is no error.
- * Thread: its own.
+ * Frees a feedback. Does nothing for NULL. Thread: its own.
  */
 int softtimers_feedback_free(softtimers_feedback *feedback);
 
@@ -885,39 +859,33 @@ uint64_t softtimers_feedback_offered(softtimers_feedback *feedback, uint64_t now
 uint64_t softtimers_feedback_drained(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
 /**
- * From when input is open.
- * Thread: its own.
+ * Returns the time from which input is open. Thread: its own.
  */
 uint64_t softtimers_feedback_input(softtimers_feedback *feedback, uint64_t now);
 
 /**
- * Makes a limit of `percent` of a processor in each period; 0 for the paper's period of 10 ms.
- * -EINVAL: `out` is NULL, or more than 100 percent.
- * Thread: any; it belongs to the caller's.
+ * Makes a limit of `percent` of a CPU in each period; 0 for the paper's period of 10 ms. -EINVAL: `out` is
+ * NULL, or more than 100 percent. Thread: any; it belongs to the caller's.
  */
 int softtimers_cpu_limit_new(uint32_t percent, uint64_t period_ns, softtimers_cpu_limit **out);
 
 /**
- * Frees a limit. NULL is no error.
- * Thread: its own.
+ * Frees a limit. Does nothing for NULL. Thread: its own.
  */
 int softtimers_cpu_limit_free(softtimers_cpu_limit *limit);
 
 /**
- * The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
- * Thread: its own.
+ * The handling of packets begins; the thread's CPU time is `cpu_ns`. Thread: its own.
  */
 int softtimers_cpu_limit_begin(softtimers_cpu_limit *limit, uint64_t cpu_ns);
 
 /**
- * It is over; the count stands at `cpu_ns`.
- * Thread: its own.
+ * The handling of packets is over; the thread's CPU time is `cpu_ns`. Thread: its own.
  */
 uint64_t softtimers_cpu_limit_end(softtimers_cpu_limit *limit, uint64_t now, uint64_t cpu_ns);
 
 /**
- * From when input is open.
- * Thread: its own.
+ * Returns the time from which input is open. Thread: its own.
  */
 uint64_t softtimers_cpu_limit_input(softtimers_cpu_limit *limit, uint64_t now);
 
@@ -933,8 +901,7 @@ uint64_t softtimers_cpu_limit_input(softtimers_cpu_limit *limit, uint64_t now);
 int softtimers_histogram_new(softtimers_histogram **out);
 
 /**
- * Frees a histogram. NULL is no error.
- * Thread: its own.
+ * Frees a histogram. Does nothing for NULL. Thread: its own.
  */
 int softtimers_histogram_free(softtimers_histogram *histogram);
 
@@ -946,15 +913,13 @@ int softtimers_histogram_free(softtimers_histogram *histogram);
 int softtimers_histogram_record(softtimers_histogram *histogram, uint64_t value, uint64_t times);
 
 /**
- * Adds all that `other` has counted, which is left as it is.
- * -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
- * Thread: that of both.
+ * Adds all counts of `other`, which does not change. -EINVAL: they are the same. -EOVERFLOW: more than 2^63
+ * counts in all. Thread: that of both.
  */
 int softtimers_histogram_merge(softtimers_histogram *histogram, softtimers_histogram *other);
 
 /**
- * Forgets everything.
- * Thread: its own.
+ * Resets a histogram. Thread: its own.
  */
 int softtimers_histogram_clear(softtimers_histogram *histogram);
 
@@ -983,8 +948,8 @@ uint64_t softtimers_histogram_max(softtimers_histogram *histogram);
 double softtimers_histogram_mean(softtimers_histogram *histogram);
 
 /**
- * The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is taken into 0 to 1.
- * Thread: its own.
+ * The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is clamped to
+ * 0 to 1. Thread: its own.
  */
 uint64_t softtimers_histogram_quantile(softtimers_histogram *histogram, double q);
 
@@ -997,8 +962,8 @@ double softtimers_histogram_share_above(softtimers_histogram *histogram, uint64_
 /* ---------------------------------------------------------------------------------------
  * The callouts of a BSD kernel (Costello and Varghese 1998): calls at a later tick, by function and argument or by handle.
  *
- * `softtimers_tick` counts a tick and says whether softclock is wanted; `softtimers_softclock` makes the calls that are
- * due; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
+ * `softtimers_tick` counts a tick and returns whether softclock is wanted; `softtimers_softclock` makes the
+ * due calls; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
  */
 
 /**
@@ -1010,7 +975,7 @@ typedef struct softtimers_callout_stats {
      */
     uint64_t ticks;
     /**
-     * Ticks that wanted softclock.
+     * Ticks after which softclock was wanted.
      */
     uint64_t raised;
     /**
@@ -1022,7 +987,7 @@ typedef struct softtimers_callout_stats {
      */
     uint64_t lag;
     /**
-     * The most that it was.
+     * The greatest value of `lag` so far.
      */
     uint64_t most_lag;
     /**
@@ -1043,24 +1008,19 @@ typedef struct softtimers_callout_stats {
 int softtimers_callouts_new(softtimers_callouts **out);
 
 /**
- * Frees a set of callouts; what is set is not called. NULL is no error.
- * Thread: its own.
+ * Frees a set of callouts without calling them. Does nothing for NULL. Thread: its own.
  */
 int softtimers_callouts_free(softtimers_callouts *callouts);
 
 /**
- * Has `function(argument)` called after `ticks` ticks; zero is taken as one. The same call may be set several times.
- * O(1) on average.
- * -EINVAL: no function.
- * Thread: its own.
+ * Schedules `function(argument)` after `ticks` ticks; zero is taken as one. The same call may be set several
+ * times. O(1) on average. -EINVAL: no function. Thread: its own.
  */
 int softtimers_timeout(softtimers_callouts *callouts, softtimers_function function, void *argument, uint64_t ticks);
 
 /**
- * Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
- * same. Those with a handle are not looked at.
- * -EINVAL: no function.
- * Thread: its own.
+ * Cancels the callout with this function and argument that was set last: 1, or 0 if there is none, which
+ * costs the same. Ignores those with a handle. -EINVAL: no function. Thread: its own.
  */
 int softtimers_untimeout(softtimers_callouts *callouts, softtimers_function function, void *argument);
 
@@ -1077,43 +1037,37 @@ int softtimers_setcallout(softtimers_callouts *callouts,
 
 /**
  * Cancels the callout of a handle. O(1).
- * -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
- * Thread: its own.
+ * -EINVAL: an invalid handle: called, cancelled, of another set, invented. Thread: its own.
  */
 int softtimers_unsetcallout(softtimers_callouts *callouts, uint64_t handle);
 
 /**
- * A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
- * while nothing is near.
- * Thread: its own.
+ * Counts a tick of the clock: 1 if softclock is wanted, because a call is due or was left from before,
+ * otherwise 0. A compare while nothing is near. Thread: its own.
  */
 int softtimers_tick(softtimers_callouts *callouts);
 
 /**
- * The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
- * then, and may be set again by what it does.
- * -EINVAL: no `call`.
- * Thread: its own.
+ * Returns the next due call: 1 and writes it to `call`, or 0 when all have been handed out. It is no longer
+ * set then, and may set itself again. -EINVAL: no `call`. Thread: its own.
  */
 int softtimers_softclock_next(softtimers_callouts *callouts, softtimers_call *call);
 
 /**
- * As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
- * the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
- * -EINVAL: no `call`.
- * Thread: its own.
+ * As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be released
+ * between two: 1 and the call is written to `call`, 2 if there may be more to do, 0 when all have been
+ * handed out. -EINVAL: no `call`. Thread: its own.
  */
 int softtimers_softclock_step(softtimers_callouts *callouts, softtimers_call *call);
 
 /**
- * From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
- * was held before, else 0.
- * Thread: its own.
+ * Makes ticks only count until `softtimers_release`: `softtimers_hardclock` calls nothing. May be nested. 1
+ * if something was held before, otherwise 0. Thread: its own.
  */
 int softtimers_hold(softtimers_callouts *callouts);
 
 /**
- * The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
+ * Ends a `softtimers_hold`: 1 if softclock should run now, because it is wanted and nothing else is held.
  * Thread: its own.
  */
 int softtimers_release(softtimers_callouts *callouts);
@@ -1128,9 +1082,10 @@ int softtimers_callouts_stats(softtimers_callouts *callouts, struct softtimers_c
 /* ---------------------------------------------------------------------------------------
  * Many interval timers behind one kernel timer (Costello and Varghese 1998, figures 6 and 7).
  *
- * The queue of the expired is the truth; the descriptor or the signal says that it is worth looking. So reap until
- * -EAGAIN. The process's own ITIMER_REAL is not touched; a program that uses it takes another signal than SIGALRM for a
- * set, or a descriptor, since Linux drops ITIMER_REAL's signal where a set's is still pending.
+ * The queue of expired timers is authoritative; the descriptor or the signal is only a hint to check it. So
+ * reap until -EAGAIN. The process's own ITIMER_REAL is not touched; a program that uses it needs another
+ * signal than SIGALRM for a set, or a descriptor, since Linux drops ITIMER_REAL's signal while a set's is
+ * still pending.
  */
 
 /**
@@ -1143,11 +1098,11 @@ int softtimers_callouts_stats(softtimers_callouts *callouts, struct softtimers_c
  */
 typedef struct softtimers_setting {
     /**
-     * Until the next expiry; 0 of a timer that has expired and was not reaped.
+     * Until the next expiry; 0 for a timer that has expired and was not reaped.
      */
     uint64_t value_ns;
     /**
-     * From one expiry to the next; 0 of a timer that expires once.
+     * From one expiry to the next; 0 for a timer that expires once.
      */
     uint64_t interval_ns;
 } softtimers_setting;
@@ -1169,7 +1124,7 @@ typedef struct softtimers_expired {
      */
     uint64_t at;
     /**
-     * 1 if it has an interval and runs again, else 0.
+     * 1 if it has an interval and runs again, otherwise 0.
      */
     uint32_t runs;
     /**
@@ -1186,31 +1141,27 @@ typedef struct softtimers_expired {
 int softtimers_itimers_new(uint32_t most, softtimers_itimers **out);
 
 /**
- * Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program has a handler
- * for it or waits for it: most signals end a process that does neither.
- * -EINVAL: `out` is NULL, `most` is above 2^27, or no signal that a program can handle. Others: the kernel refuses
- * another timer.
+ * Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program
+ * must handle it or wait for it: most signals end a process that does neither. -EINVAL: `out` is NULL,
+ * `most` is above 2^27, or a program cannot handle the signal. Others: the kernel refuses another timer.
  * Thread: any; it belongs to the caller's.
  */
 int softtimers_itimers_new_signal(uint32_t most, int signal, softtimers_itimers **out);
 
 /**
- * Frees a set and all its timers. NULL is no error.
- * Thread: its own.
+ * Frees a set and all its timers. Does nothing for NULL. Thread: its own.
  */
 int softtimers_itimers_free(softtimers_itimers *itimers);
 
 /**
- * Its descriptor, to be watched for reading and neither read nor closed.
- * -EINVAL: one with a signal.
+ * Returns its descriptor. Watch it for reading; neither read nor close it. -EINVAL: the set has a signal.
  * Thread: its own.
  */
 int softtimers_itimers_fd(softtimers_itimers *itimers);
 
 /**
  * Creates a timer; its handle is written to `handle`.
- * -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
- * Thread: its own.
+ * -EINVAL: no `handle`, or a value of 0. -EAGAIN: the set is full. Thread: its own.
  */
 int softtimers_itimer_create(softtimers_itimers *itimers,
                              uint64_t value_ns,
@@ -1219,10 +1170,9 @@ int softtimers_itimer_create(softtimers_itimers *itimers,
                              uint64_t *handle);
 
 /**
- * Sets a timer anew, with another label, whether it runs or has expired. Writes its former setting to `former`,
- * which may be NULL.
- * -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
- * Thread: its own.
+ * Sets a timer again, with another label, whether it runs or has expired. Writes its former setting to
+ * `former`, which may be NULL. -EINVAL: a value of 0, or an invalid handle: cancelled, reaped, of another
+ * set, invented. Thread: its own.
  */
 int softtimers_itimer_reset(softtimers_itimers *itimers,
                             uint64_t handle,
@@ -1239,33 +1189,29 @@ int softtimers_itimer_reset(softtimers_itimers *itimers,
 int softtimers_itimer_cancel(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *last);
 
 /**
- * Tells the setting of a timer. -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it
- * is. Thread: its own.
+ * Writes the setting of a timer to `setting`. -EINVAL: no `setting`, or an invalid handle; then `setting`
+ * does not change. Thread: its own.
  */
 int softtimers_itimer_query(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *setting);
 
 /**
- * The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
- * this is.
- * -EAGAIN: none has expired. -EINVAL: no `expired`.
- * Thread: its own.
+ * Takes the timer that expired first out of the queue. If it has an interval it runs again, from its expiry,
+ * however late this call is. -EAGAIN: none has expired. -EINVAL: no `expired`. Thread: its own.
  */
 int softtimers_itimer_reap(softtimers_itimers *itimers, struct softtimers_expired *expired);
 
 /**
- * Timers that exist, running or expired.
- * Thread: its own.
+ * Returns the number of timers, running or expired. Thread: its own.
  */
 size_t softtimers_itimers_len(softtimers_itimers *itimers);
 
 /**
  * `setitimer(ITIMER_MULTIREAL, value, ovalue)` of the paper's figure 6. `value->it_value` not zero: sets a new timer if
- * `ovalue->it_value` is {-1, -1}, and writes its handle there; else the timer whose handle it is, and writes what that
- * was set to to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends the timer whose handle it
- * is.
- * -EINVAL: something is missing, no time, or a handle that names nothing; -EAGAIN: there are as many timers as the set
- * may have. Nothing has changed then. (The paper returns -1 and sets errno.)
- * Thread: its own.
+ * `ovalue->it_value` is {-1, -1}, and writes its handle there; otherwise the timer with that handle, and
+ * writes its former setting to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends
+ * the timer with the handle in `ovalue->it_value`. -EINVAL: a NULL argument, an invalid time, or an invalid
+ * handle; -EAGAIN: the set is full. Nothing changes then. (The paper returns -1 and sets errno.) Thread: its
+ * own.
  */
 int softtimers_multi_setitimer(softtimers_itimers *itimers,
                                const struct itimerval *value,
@@ -1273,17 +1219,17 @@ int softtimers_multi_setitimer(softtimers_itimers *itimers,
 
 /**
  * `getitimer(ITIMER_MULTIREAL, value)` of the paper's figure 7. `value->it_value` {-1, -1}: reaps the timer that expired
- * first, and writes its handle there and its label to `value->it_interval`. Else it is a handle, and what that timer is
- * set to is written to `value`.
- * -EAGAIN: none has expired. -EINVAL: something is missing, or a handle that names nothing; nothing has changed then.
- * Thread: its own.
+ * first, and writes its handle there and its label to `value->it_interval`. Otherwise it is a handle, and
+ * the setting of that timer is written to `value`. -EAGAIN: none has expired. -EINVAL: a NULL argument, or
+ * an invalid handle; nothing changes then. Thread: its own.
  */
 int softtimers_multi_getitimer(softtimers_itimers *itimers, struct itimerval *value);
 
 /* ---------------------------------------------------------------------------------------
  * A network path in virtual time: delay, rate, queue and loss, for tests, the same for the same seed.
  *
- * Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; time is whatever the caller says.
+ * Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; the caller supplies
+ * the time.
  */
 
 /**
@@ -1297,7 +1243,7 @@ int softtimers_multi_getitimer(softtimers_itimers *itimers, struct itimerval *va
 #define SOFTTIMERS_DOWN 1
 
 /**
- * It is on its way.
+ * The packet is under way.
  */
 #define SOFTTIMERS_ACCEPTED 0
 
@@ -1307,7 +1253,7 @@ int softtimers_multi_getitimer(softtimers_itimers *itimers, struct itimerval *va
 #define SOFTTIMERS_QUEUE_FULL 1
 
 /**
- * More is held than a path may hold: a quarter of a million packets, 256 MiB.
+ * The emulator's own limit is reached: a quarter of a million packets, 256 MiB.
  */
 #define SOFTTIMERS_OVERFLOW 2
 
@@ -1320,7 +1266,8 @@ typedef struct softtimers_path {
      */
     uint64_t bits_per_second;
     /**
-     * The limit of the queue in packets: one of the three limits is not zero, or all are, for 1,000 packets.
+     * The limit of the queue in packets. At most one of the three limits may be nonzero; if all are zero,
+     * 1,000 packets.
      */
     uint32_t queue_packets;
     /**
@@ -1390,7 +1337,7 @@ typedef struct softtimers_delivery {
      */
     uint32_t way;
     /**
-     * 1 if it is the second copy, else 0.
+     * 1 if it is the second copy, otherwise 0.
      */
     uint32_t copy;
     /**
@@ -1416,11 +1363,11 @@ typedef struct softtimers_wan_counters {
      */
     uint64_t delivered;
     /**
-     * Found the queue full.
+     * Packets that found the queue full.
      */
     uint64_t queue_drops;
     /**
-     * Found more held than a path may hold.
+     * Packets beyond the emulator's own limit.
      */
     uint64_t overflowed;
     /**
@@ -1434,8 +1381,8 @@ typedef struct softtimers_wan_counters {
 } softtimers_wan_counters;
 
 /**
- * Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides all that is at random.
- * -EINVAL: `out` is NULL, or a path that cannot be: two kinds of queue, a share above 10^9, a jitter above the delay.
+ * Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides everything random. -EINVAL:
+ * `out` is NULL, or an invalid path: two kinds of queue, a share above 10^9, a jitter above the delay.
  * Thread: any; it belongs to the caller's.
  */
 int softtimers_wan_new(const struct softtimers_path *up,
@@ -1444,22 +1391,18 @@ int softtimers_wan_new(const struct softtimers_path *up,
                        softtimers_wan **out);
 
 /**
- * Frees a path and what is under way. NULL is no error.
- * Thread: its own.
+ * Frees a path and the packets under way. Does nothing for NULL. Thread: its own.
  */
 int softtimers_wan_free(softtimers_wan *wan);
 
 /**
- * A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
- * accepted may still be lost.
- * -EINVAL: no such way.
- * Thread: its own.
+ * Offers a packet of `bytes` at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. An
+ * accepted packet may still be lost. -EINVAL: an unknown direction. Thread: its own.
  */
 int softtimers_wan_offer(softtimers_wan *wan, uint64_t now, uint32_t way, uint32_t bytes, uint64_t packet);
 
 /**
- * When to look next: SOFTTIMERS_NEVER if nothing is held.
- * Thread: its own.
+ * Returns when to check next: SOFTTIMERS_NEVER if no packet is held. Thread: its own.
  */
 uint64_t softtimers_wan_poll_at(softtimers_wan *wan);
 
@@ -1471,7 +1414,7 @@ uint64_t softtimers_wan_poll_at(softtimers_wan *wan);
 int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, struct softtimers_delivery *delivery);
 
 /**
- * Counts the packets of one direction. -EINVAL: no such way, or no `counters`. Thread: its own.
+ * Counts the packets of one direction. -EINVAL: an unknown direction, or no `counters`. Thread: its own.
  */
 int softtimers_wan_count(softtimers_wan *wan, uint32_t way, struct softtimers_wan_counters *counters);
 

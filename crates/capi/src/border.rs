@@ -1,4 +1,5 @@
-//! The functions of the header. Each file is one of its sections, in this order; a comment here is a comment there.
+//! The functions of the header. Each file is one of its sections, in this order; doc comments here become
+//! comments there.
 
 pub mod clock;
 

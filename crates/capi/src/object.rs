@@ -1,15 +1,15 @@
 //! The objects that C points to: [`Object`].
 //!
 //! ```text
-//!   softtimers_timers *  ──▶  head │ magic: which kind, and whether it lives │ owner │ life │ ──▶ value
-//!                             └ never unmapped: a pointer that was an object once may be read for ever
+//!   softtimers_timers *  ──▶  head │ magic: its kind, and whether it lives │ owner │ life │ ──▶ value
+//!                             └ never unmapped: a pointer to a former object may be read for ever
 //! ```
 //!
-//! C promises that a pointer is to an object of its type, and breaks the promise by mistake: it uses an object after it was
-//! freed, frees it twice, or takes it to another thread. So a pointer is believed only when its head says that it may be,
-//! in every build, and each function of the border begins with that: `with`, `ask` or `free`.
-//! Misuse that no `errno` can answer, because the program goes on with a wrong idea of its objects, ends it by `abort`, with a
-//! line that names function and object (`misuse`).
+//! C guarantees that a pointer is to an object of its type, and may break that by mistake: it uses an object
+//! after it was freed, frees it twice, or takes it to another thread. So a pointer is used only if its head
+//! allows it, in every build, and each function of the C API begins with that check: `with`, `ask` or `free`.
+//! Misuse cannot be reported by an `errno`, because the program would continue with a wrong idea of its
+//! objects. It ends the program by `abort`, with a line that names function and object (`misuse`).
 
 mod errno;
 mod head;
@@ -25,12 +25,12 @@ pub use errno::Errno;
 use head::Head;
 pub use kinds::Kind;
 
-/// An argument that is read, and may be the same place as another one.
+/// An argument that is read, and may alias another one.
 pub type In<T> = std::cell::Cell<T>;
-/// An argument that is read and written, and may be the same place as another one.
+/// An argument that is read and written, and may alias another one.
 pub type InOut<T> = std::cell::Cell<T>;
 
-/// A value that C has a pointer to: a head, whatever the value is.
+/// A value to which C has a pointer: a head, for any value.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Object<T> {
@@ -54,16 +54,17 @@ impl<T: Kind> Object<T> {
         let Some(out) = out else { return -Errno::INVALID.0 };
         plain(|| {
             let head = Head::take(value()?);
-            // A head is what an object is.
+            // An object is its head.
             out.write(std::ptr::from_ref(head).cast_mut().cast());
             Ok(0)
         })
     }
 
-    /// Frees an object; no object is no error.
+    /// Frees an object; does nothing for `None`.
     ///
-    /// The value goes at once, within a call of C's that was handed out as well: the library is not on the stack then, and
-    /// the loop that made the call sees that the object's life is over ([`AnyObject::lives`]).
+    /// The value is dropped at once, even within a C call that was handed out: the library is not on the
+    /// stack then, and the loop that made the call sees that the object's life is over
+    /// ([`AnyObject::lives`]).
     pub(crate) fn free(object: Option<&'static Self>) -> c_int {
         let Some(Object { any: AnyObject { head }, .. }) = object else { return 0 };
         if let Err(wrong) = head.check_of(T::NAME) {
@@ -76,7 +77,7 @@ impl<T: Kind> Object<T> {
         })
     }
 
-    /// Does something with an object's value: the answer, or a negative `errno`.
+    /// Runs `body` on an object's value; returns its result, or a negative `errno`.
     #[inline]
     pub(crate) fn with<F>(object: Option<&Self>, body: F) -> c_int
     where
@@ -88,7 +89,7 @@ impl<T: Kind> Object<T> {
         }
     }
 
-    /// Asks something of an object's value; `nothing` where there is no answer.
+    /// Reads something from an object's value; returns `nothing` on an error.
     #[inline]
     pub(crate) fn ask<R, F>(object: Option<&Self>, nothing: R, body: F) -> R
     where
@@ -105,13 +106,13 @@ impl<T: Kind> Object<T> {
         let caught = |value: &mut T| catch_unwind(AssertUnwindSafe(|| body(value))).map_err(std::mem::forget);
         match object.and_then(|object| object.any.head.with(caught)) {
             Some(answer) => answer,
-            // The name of a closure says in which function it stands.
+            // The name of a closure contains its function.
             None => Err(unbelieved::<T>(object, std::any::type_name::<F>())),
         }
     }
 }
 
-/// Why an object is not used: a panic before. All other reasons end the process.
+/// Returns the error of an object that cannot be used: an earlier panic. All other faults end the process.
 #[cold]
 fn unbelieved<T: Kind>(object: Option<&Object<T>>, closure: &'static str) -> Errno {
     match object.map(|object| object.any.head.check_of(T::NAME)) {
@@ -122,7 +123,7 @@ fn unbelieved<T: Kind>(object: Option<&Object<T>>, closure: &'static str) -> Err
 }
 
 impl AnyObject {
-    /// It belongs to this thread from now on.
+    /// Gives it to this thread.
     pub(crate) fn adopt(object: Option<&Self>) {
         const FUNCTION: &str = "softtimers_adopt";
         let Some(AnyObject { head }) = object else { misuse::Wrong::null("object").end(&FUNCTION) };
@@ -131,7 +132,7 @@ impl AnyObject {
         }
     }
 
-    /// The number of an object's life, which no other object has before or after it.
+    /// Returns the number of an object's life, unique among all objects.
     pub(crate) fn life(object: Option<&Self>) -> u64 {
         const FUNCTION: &str = "softtimers_life";
         let Some(AnyObject { head }) = object else { misuse::Wrong::null("object").end(&FUNCTION) };
@@ -141,20 +142,20 @@ impl AnyObject {
         head.life()
     }
 
-    /// Says whether it still lives this life.
+    /// Returns whether it still has this life.
     #[inline]
     pub(crate) fn lives(object: Option<&Self>, life: u64) -> bool {
         object.is_some_and(|object| object.head.life() == life)
     }
 }
 
-/// Does something without an object: the answer, or a negative `errno`.
+/// Runs `body` without an object; returns its result, or a negative `errno`.
 pub(crate) fn plain(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(answer)) => answer,
         Ok(Err(errno)) => -errno.0,
         Err(panic) => {
-            // What it carries may panic as it is dropped.
+            // Dropping its payload may panic.
             std::mem::forget(panic);
             -Errno::PANICKED.0
         }
@@ -235,8 +236,8 @@ mod tests {
         assert_eq!(Object::free(Some(object)), 0);
     }
 
-    /// A freed object's place is taken by another only after many, and never for the same life. The other tests here free a
-    /// few as well.
+    /// A freed object's place is reused only after many others, and never with the same life. The other tests
+    /// here free a few as well.
     #[test]
     fn a_freed_place_says_so_until_many_others_are_freed() {
         let first = object();

@@ -1,8 +1,8 @@
-//! Sequences of calls that no program would make: the body of a property test and of a fuzz target.
+//! Random sequences of calls: the body of a property test and of a fuzz target.
 //!
-//! Bytes are calls. Each byte chooses a function, those after it its arguments: times, handles of the right object, of
-//! another one, dead or made up. After every call what was answered is held against
-//! what may be answered: a count, or one of few errors; never early, never twice; and a refusal changes nothing.
+//! Bytes encode calls. Each byte chooses a function, those after it its arguments: times, handles of the
+//! right object, of another one, dead or invented. Every result is checked against the allowed ones: a count,
+//! or one of few errors; never early, never twice; and a refusal changes nothing.
 #![allow(unsafe_code, reason = "this is the side of the border that is C's: it frees what it was given")]
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::object::{InOut, Kind, Object};
 /// Interprets `bytes` as calls.
 ///
 /// # Panics
-/// If the library does what it must not.
+/// If the library misbehaves.
 pub fn run(bytes: &[u8]) {
     let mut calls = Calls { bytes, now: 1 << 30, pending: [HashMap::new(), HashMap::new()], dead: vec![] };
     let timers = [(); 2].map(|()| Held::new(|out| softtimers_timers_new(None, out)));
@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// An object as C holds it, to be freed at the end.
+/// A C object, freed at the end.
 struct Held<T: Kind>(*mut Object<T>);
 
 impl<T: Kind> Held<T> {
@@ -64,7 +64,7 @@ struct Calls<'a> {
     now: u64,
     /// The pending events of each set of timers, and the earliest time at which each is due.
     pending: [HashMap<u64, u64>; 2],
-    /// Handles of everything that was, of all objects.
+    /// Handles of all former events, of all objects.
     dead: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Calls<'_> {
         (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte().unwrap_or(0)))
     }
 
-    /// Often short, now and then absurd.
+    /// Returns a time, often short, sometimes extreme.
     fn time(&mut self) -> u64 {
         match self.byte().unwrap_or(0) {
             short @ 0..=127 => u64::from(short) * 997,
@@ -88,7 +88,7 @@ impl Calls<'_> {
         }
     }
 
-    /// One that lives in the set, one of another, a dead one, or one made up.
+    /// Returns a handle: a live one of the set, one of another, a dead one, or an invented one.
     fn handle(&mut self, set: usize) -> u64 {
         let choice = self.byte().unwrap_or(0);
         let pick = usize::from(choice) / 4;
@@ -225,7 +225,7 @@ impl Calls<'_> {
             }
             5 => refused_or(softtimers_itimer_reap(set, Some(&mut MaybeUninit::uninit())), &[0]),
             6 => {
-                // The paper's interface with anything in it, and both arguments the same.
+                // The paper's interface with random values, and both arguments the same.
                 let value = self.itimerval();
                 refused_or(softtimers_multi_setitimer(set, Some(&value), Some(&value)), &[0]);
             }
@@ -244,7 +244,7 @@ impl Calls<'_> {
         InOut::new(libc::itimerval { it_interval: time(a, b), it_value: time(c, d) })
     }
 
-    /// A queue with one flow, and with packets for it and for none.
+    /// A queue with one flow, and packets for it and for invalid handles.
     fn flows(&mut self, pace: &softtimers_pace_config) {
         let packets = u32::from(self.byte().unwrap_or(0)) % 4;
         let flows = Held::new(|out| softtimers_flows_new(packets, out));
@@ -274,7 +274,7 @@ impl Calls<'_> {
         assert_eq!(softtimers_flows_remove(flows.get(), flow), -libc::EINVAL, "twice");
     }
 
-    /// Objects that live for a few calls, with any parameters.
+    /// Short-lived objects, with random parameters.
     fn others(&mut self) {
         let [interval_ns, packets_per_second, bits_per_second] = [0; 3].map(|_: u8| self.time());
         let (burst_interval_ns, strategy) = (self.time(), u32::from(self.byte().unwrap_or(0)) % 5);
@@ -331,7 +331,7 @@ impl Calls<'_> {
 
 extern "C" fn nothing(_: *mut c_void) {}
 
-/// One of these answers, or one of the few errors that a wrong argument has.
+/// Checks for one of these results, or one of the few errors of an invalid argument.
 fn refused_or(answer: c_int, answers: &[c_int]) {
     assert!(answers.contains(&answer) || REFUSALS.contains(&answer), "answered {answer}");
 }

@@ -212,7 +212,7 @@ fn the_kernel_paces_only_where_it_was_seen_to() {
         return skipped("release times are kept on loopback here: nothing is refused");
     }
     let message = refusal(&output, 77);
-    if ["kept from its processor", "too late"].iter().any(|part| message.contains(part)) {
+    if ["kept from its CPU", "too late"].iter().any(|part| message.contains(part)) {
         // Nothing came that would end the receiver; it goes with the test.
         return skipped(&message);
     }

@@ -4,17 +4,17 @@
 //! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random. The clock is simulated: it goes
 //! from one departure to the next (*apart*), or in the steps of a busy server's trigger states, in which many
 //! flows leave together (*together*; *bits* is that with lengths paced at a bit rate). At 10,000 flows that
-//! makes 47 departures each microsecond, more than any machine sends: it is the most expensive mix there is, where
-//! nothing of a flow is in the nearest cache any more when it is its turn again.
+//! makes 47 departures each microsecond, more than any machine sends: it is the most expensive mix there is,
+//! because a flow has left the nearest cache by its next turn.
 //!
 //! | column | a packet is |
 //! |---|---|
-//! | pop + enqueue | the look for the next time; the turn; the packet handed out with its place and lateness; the time of its flow's next one, inserted; the counts; and the next packet enqueued in answer. One waits in each flow, so that each departure empties its flow and each answer fills it and inserts it again |
+//! | pop + enqueue | the lookup of the next time; the turn; the packet handed out with its scheduled time and lateness; the time of its flow's next one, inserted; the counts; and the next packet enqueued in answer. One waits in each flow, so that each departure empties its flow and each answer fills it and inserts it again |
 //! | pop | the same without the answer: packets wait in all flows, and more are enqueued off the watch |
-//! | heap | what a program has without a queue, a `BinaryHeap` of (time, flow): look at the first, and sink it to its flow's next time. No packets, no burst interval, no catching up, no limits, no order among equal times, no counts |
+//! | heap | the alternative without a queue, a `BinaryHeap` of (time, flow): peek at the first, and sink it to its flow's next time. No packets, no burst interval, no catching up, no limits, no order among equal times, no counts |
 //!
-//! The three take turns. The least of their rounds is what the code costs; the median has what else went on in
-//! the machine. A round begins when the caches are warm, and one that allocates panics.
+//! The three take turns. The fastest round is the cost of the code; the median includes interference from the
+//! rest of the machine. A round begins when the caches are warm, and one that allocates panics.
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
@@ -83,7 +83,7 @@ trait Contender {
     fn flows(&self) -> u64;
     /// The earliest departure, in nanoseconds.
     fn next(&self) -> u64;
-    /// Lets what is due leave; how many did.
+    /// Sends the due packets; returns their number.
     fn turn(&mut self, now: u64) -> u64;
     /// The number that may leave between two refills.
     fn chunk(&self) -> u64 {
@@ -129,7 +129,7 @@ impl<C: Contender> Watched<C> {
         self.rounds += 1;
     }
 
-    /// Off the watch, until what the other contenders displaced is in the caches again.
+    /// Refills the caches that the other contenders displaced, off the watch.
     fn warm(&mut self) {
         let (mut left, chunk) = (3 * self.contender.flows(), self.contender.chunk());
         while left > 0 {
@@ -266,7 +266,7 @@ impl Contender for Backlog {
         left
     }
 
-    /// So few that hardly the fastest flows run out.
+    /// Small enough that even the fastest flows hardly run out.
     fn chunk(&self) -> u64 {
         (self.ids.len() as u64 * self.depth / 32).max(1)
     }

@@ -1,9 +1,9 @@
 //! The cost of timers in instructions, which `cargo xtask instructions` runs under callgrind and holds against
 //! `instructions.toml`.
 //!
-//! Nanoseconds of a shared machine differ by a fifth from one minute to the next, so that they cannot tell whether
-//! a change has made something a tenth slower. Instructions can: of the same program they are the same number each
-//! time. They say nothing of cache misses; for those there are the benches that read a clock.
+//! Timings on a shared machine vary by a fifth from one minute to the next, so they cannot show that a change
+//! made something a tenth slower. Instruction counts can: the same program always executes the same number.
+//! They do not show cache misses; the benches that read a clock do.
 //!
 //! ```text
 //!   instructions --list          the names below, a line each
@@ -26,7 +26,7 @@
 //! | input original/1 | a loop that takes what its ring has | a wake-up for one packet |
 //! | input unpolled/1 | the rounds that poll, told at run time not to | the same |
 //!
-//! Small sizes do: what grows with the number of timers shows between a thousand and a hundred thousand.
+//! Small sizes suffice: growth with the number of timers shows between a thousand and a hundred thousand.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A workload; it says how many operations it has done.
+/// A workload; returns the number of operations that it did.
 type Workload = fn() -> usize;
 
 /// Names are `who what/size`.
@@ -259,7 +259,7 @@ fn w1r<T: Timers>(count: usize) -> usize {
     OPERATIONS
 }
 
-/// Records and chunks are there already: in a run before, as many timers were set.
+/// Records and chunks are allocated already: an earlier run set as many timers.
 fn w2<T: Timers>(count: usize, set: bool) -> usize {
     let mut random = Random::stream(4, 0);
     let dues = drawn(count, 1, count as u64, &mut random);

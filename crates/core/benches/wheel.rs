@@ -1,7 +1,8 @@
 //! The cost of timers by their number: `cargo bench -p softtimers-core --bench wheel [-- WORKLOAD…]`.
 //!
-//! Ours beside the standard library's `BinaryHeap` with lazy cancels, in turns within one run. The clock is
-//! simulated, in steps of a microsecond; what is measured is this thread's time, the least of the rounds.
+//! Compares the wheel with the standard library's `BinaryHeap` with lazy cancels, in turns within one run.
+//! The clock is simulated, in steps of a microsecond; each figure is this thread's CPU time, the minimum over
+//! the rounds.
 //!
 //! | workload | |
 //! |---|---|
@@ -54,7 +55,7 @@ trait Timers {
     }
 }
 
-/// The least of some rounds, the contenders in turns; one row of the table.
+/// One row of the table: the minimum over several rounds, the contenders in turns.
 fn row(name: &str, run: impl Fn(&mut dyn Timers) -> f64) {
     let asked: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if !asked.is_empty() && !asked.iter().any(|asked| name.starts_with(asked.as_str())) {

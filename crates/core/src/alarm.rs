@@ -12,9 +12,10 @@
 //!    └──── margin ────┘                                  a is about to expire for nothing: move to d
 //! ```
 //!
-//! Who is about to sleep moves it by however little, for it would be woken by `a` and set `d` then. Who runs beside a sleeper
-//! does so for each event that it takes from it: under a dense load that is a move of a few microseconds for each of 100,000
-//! events a second. It moves the alarm later only by 100 µs or more.
+//! A thread about to sleep moves the alarm later by any amount: otherwise it would wake at `a` for nothing
+//! and set `d` then. A thread that runs beside a sleeper would move it for each event that it takes over,
+//! under a dense load by a few microseconds 100,000 times a second. So it moves the alarm later only by 100
+//! µs or more.
 
 use core::time::Duration;
 
@@ -55,15 +56,15 @@ impl Alarm {
         Alarm { armed: None }
     }
 
-    /// Says what to do before a sleep: the earliest deadline is `poll_at`. The returned command must be carried out.
+    /// Returns the command to carry out before a sleep, given `poll_at`, the earliest deadline.
     ///
     /// After it the timer goes off at `poll_at` or before, never later.
     pub fn want(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Command {
         self.want_by(Duration::ZERO, now, poll_at)
     }
 
-    /// As [`want`](Self::want), for who has changed the earliest deadline while the one whom the timer wakes is asleep:
-    /// the timer is moved later by 100 µs or more, or not at all.
+    /// As [`want`](Self::want), for a thread that has changed the earliest deadline while another one sleeps
+    /// on the timer: the timer is moved later by 100 µs or more, or not at all.
     ///
     /// ```
     /// use softtimers_core::{Alarm, Command, Timestamp};
@@ -79,8 +80,9 @@ impl Alarm {
         self.want_by(WORTH_MOVING, now, poll_at)
     }
 
-    /// Returns whether [`want_for_sleeper`](Self::want_for_sleeper) would keep the timer as it is, when all that has changed is a
-    /// deadline that is wanted at `earliest` or later: then nobody need look for the earliest of all. O(1).
+    /// Returns whether [`want_for_sleeper`](Self::want_for_sleeper) would keep the timer as it is, when the
+    /// only change is a deadline at `earliest` or later: then the search for the earliest deadline can be
+    /// skipped. O(1).
     ///
     /// ```
     /// use softtimers_core::{Alarm, Timestamp};
@@ -96,7 +98,7 @@ impl Alarm {
         self.armed.is_some_and(|armed| armed <= earliest && armed > now + MARGIN)
     }
 
-    /// Later only by `least` or more.
+    /// As [`want`](Self::want), but moves the timer later only by `least` or more.
     fn want_by(&mut self, least: Duration, now: Timestamp, poll_at: Option<Timestamp>) -> Command {
         let command = match (self.armed, poll_at) {
             (None, None) => Command::Keep,
@@ -118,7 +120,7 @@ impl Alarm {
         command
     }
 
-    /// The timer has gone off.
+    /// Notes that the timer has gone off.
     pub fn expired(&mut self) {
         self.armed = None;
     }
@@ -133,7 +135,7 @@ impl Alarm {
 /// shorter than the deadlines of an idle program's timers, so that those are left alone.
 const MARGIN: Duration = Duration::from_micros(100);
 
-/// So that moves later cost a tenth of a CPU at the most: one in 100 µs, of up to ten.
+/// Limits the cost of moving the timer later to a tenth of a CPU: one move of up to 10 µs each 100 µs.
 const WORTH_MOVING: Duration = Duration::from_micros(100);
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! timers for each program.
 //!
 //! Costello and Varghese (*Redesigning the BSD timer facilities*, 1998) put the callouts of a kernel on a timing wheel,
-//! kept the interface that everybody used beside a better one, and gave user programs what only the kernel had: more
-//! than one timer. The wheel is the one behind [`SoftTimers`](crate::SoftTimers); `docs/wheel.md` says what became of
-//! theirs. What is here is the rest of that paper:
+//! kept the established interface beside a better one, and gave user programs more than one timer, as the
+//! kernel had. The wheel is the one behind [`SoftTimers`](crate::SoftTimers); `docs/wheel.md` compares it
+//! with theirs. This module implements the rest of that paper:
 //!
 //! ```text
 //!   Callouts                                          IntervalTimers
@@ -22,7 +22,8 @@
 //!
 //! `setitimer` and `getitimer` with the paper's arguments (figures 6 and 7) are in the crate `softtimers`.
 //!
-//! Nothing here calls back: what is due is a value. Time is an argument, in ticks or in nanoseconds.
+//! Nothing here calls back: due calls are returned as values. Time is an argument, in ticks or in
+//! nanoseconds.
 
 mod callhash;
 mod callouts;
@@ -31,13 +32,14 @@ mod interval;
 pub use callouts::{CalloutStats, Callouts};
 pub use interval::{Expired, IntervalError, IntervalTimers, Setting};
 
-/// A timer's 64-bit handle. It never names another timer, and means nothing to a set that it is not from
+/// A timer's 64-bit handle. It never names another timer, and no set but its own accepts it
 /// ([`Seal`](crate::Seal)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle(u64);
 
 impl Handle {
-    /// The handle that is this number. Any number may be tried: what names nothing is refused where it is used.
+    /// Makes a handle of a number. Any number is allowed: one that names no timer is refused where it is
+    /// used.
     pub const fn from_bits(bits: u64) -> Self {
         Handle(bits)
     }

@@ -59,7 +59,7 @@ impl Histogram {
         self.buckets[bucket(value)] += times;
         self.count += times;
         self.sum += u128::from(value) * u128::from(times);
-        // Few values are extremes, and the others write nothing here.
+        // Few values are new extremes, so this rarely writes.
         if value < self.min {
             self.min = value;
         }
@@ -120,7 +120,7 @@ impl Histogram {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The value below which the share `q` of all values lies, within 3.2%. `q` is taken into 0..=1.
+    /// Returns the value below which the share `q` of all values lies, within 3.2%. `q` is clamped to 0..=1.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let last = self.count.checked_sub(1)?;
         let rank = (q.clamp(0.0, 1.0) * last as f64) as u64;
@@ -134,7 +134,8 @@ impl Histogram {
         None
     }
 
-    /// The buckets that are not empty, least first: a value within 3.2% of those in it, and how many they are.
+    /// Iterates over the non-empty buckets, lowest first: a value within 3.2% of those in it, and their
+    /// number.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counted = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
         counted.map(|(at, &count)| (self.middle(at), count))
@@ -145,7 +146,7 @@ impl Histogram {
         (low + (width - 1) / 2).max(self.min).min(self.max)
     }
 
-    /// The share of values in buckets that lie wholly above `threshold`: 0 when empty.
+    /// Returns the share of values in buckets that lie wholly above `threshold`: 0 when empty.
     pub fn share_above(&self, threshold: u64) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -176,7 +177,7 @@ fn bucket(value: u64) -> usize {
     EXACT as usize + (octave - LINEAR_BITS - 1) as usize * LINEAR + within
 }
 
-/// The least value of a bucket, and how many values it spans.
+/// Returns the least value of a bucket, and how many values it spans.
 fn range(bucket: usize) -> (u64, u64) {
     match bucket.checked_sub(EXACT as usize) {
         None => (bucket as u64, 1),

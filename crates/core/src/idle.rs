@@ -1,7 +1,7 @@
-//! The choice of a loop with nothing to do: [`Idle`] decides between polling and sleeping.
+//! [`Idle`] decides how a loop with nothing to do waits: polling or sleeping.
 //!
-//! A sleeping wake-up comes late by an amount that one can learn (15–20 µs in a typical virtual
-//! machine). Sleeping less by that much meets the due time; the rest is busy-polled:
+//! A sleep ends late by an amount that can be learnt (15–20 µs in a typical virtual machine). Ending the
+//! sleep that much earlier meets the due time; the time left is busy-polled:
 //!
 //! ```text
 //!                 now                       due − lead      due
@@ -14,13 +14,13 @@
 //! microseconds before most events and is rarely late. Where the due time is nearer than a wake-up
 //! takes, both poll: going to sleep would cost as much and come late.
 //!
-//! Polling is not the safe choice: a virtual machine that burns its share is taken off its core for
-//! milliseconds, and beside another busy process a whole scheduler slice is lost. So every policy has a
-//! budget ([`PollBudget`], half of one CPU unless you say otherwise). All polling counts against
-//! it, also the last few microseconds before a deadline. When it is used up, the loop sleeps to the
-//! deadline and is late by a wake-up, rather than over budget. A flow faster than wake-ups needs all of
-//! a CPU under every policy, and gets it only by asking ([`Idle::within`]). Spinning its driver
-//! may also withhold ([`Idle::allow_spin`]): one spinning thread of a program is enough.
+//! Polling is not the safe choice: a virtual machine that burns its share is taken off its CPU for
+//! milliseconds, and beside another busy process a loop loses a whole scheduler slice. So every policy has a
+//! budget ([`PollBudget`], half of one CPU unless you say otherwise). All polling counts against it, also the
+//! last few microseconds before a deadline. When it is used up, the loop sleeps to the deadline and is late
+//! by a wake-up, rather than over budget. A flow faster than wake-ups needs all of a CPU under every policy,
+//! and gets it only by asking ([`Idle::within`]). Spinning its driver may also withhold
+//! ([`Idle::allow_spin`]): one spinning thread of a program is enough.
 //!
 //! An idle program with nothing pending sleeps for good under every policy (soft timers §5.1: the idle
 //! CPU halts when nothing is due before the next interrupt).
@@ -37,7 +37,7 @@ use budget::Meter;
 pub use budget::{PollBudget, Polling};
 use policy::Policy;
 
-/// An idle policy with what it has learnt about this machine's wake-ups.
+/// An idle policy with its learnt estimate of this machine's wake-up lateness.
 ///
 /// ```
 /// use softtimers_core::{Idle, Timestamp, Wait};
@@ -49,7 +49,7 @@ use policy::Policy;
 /// ```
 ///
 /// # Cost
-/// Every operation is a few integer operations, without a division but for the lead's.
+/// Every operation is a few integer operations; only the lead's needs a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
     policy: &'static Policy,
@@ -64,7 +64,7 @@ pub struct Idle {
 /// The way to wait until something happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Look at the sources without sleeping.
+    /// Poll the sources without sleeping.
     Poll,
     /// Sleep until a source is ready or this time has come.
     Until(Timestamp),
@@ -89,22 +89,23 @@ impl Idle {
         policy::ALL.into_iter().find(|policy| policy.name == name).map(Idle::new)
     }
 
-    /// Sleep until the deadline, less what a wake-up takes at the least. The default.
+    /// Sleeps until just before the deadline, early by the shortest wake-up time. The default.
     ///
-    /// As all policies within [`PollBudget::HALF`], which it comes near only where events are nearer than
-    /// a wake-up takes. A flow that is to be held there needs more: [`within`](Self::within).
+    /// Limited by [`PollBudget::HALF`], as all policies; it comes near that only where events are closer
+    /// together than a wake-up takes. A flow that must keep its schedule there needs more:
+    /// [`within`](Self::within).
     pub const fn park() -> Self {
         Idle::new(&policy::PARK)
     }
 
-    /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
+    /// Sleeps until before the deadline, early by a high percentile of wake-up time, then busy-polls.
     ///
-    /// Within [`PollBudget::HALF`], as [`park`](Self::park).
+    /// Limited by [`PollBudget::HALF`], as [`park`](Self::park).
     pub const fn hybrid() -> Self {
         Idle::new(&policy::HYBRID)
     }
 
-    /// Poll while anything is pending, within [`PollBudget::HALF`].
+    /// Polls while anything is pending, within [`PollBudget::HALF`].
     pub const fn spin() -> Self {
         Idle::new(&policy::SPIN)
     }
@@ -113,21 +114,21 @@ impl Idle {
         Idle { policy, may_spin: true, lead: policy.lead, polled: None, meter: Meter::new(PollBudget::HALF) }
     }
 
-    /// This policy and its budget from now on, with the account of another one that ran until now: a
-    /// change of policy is no reason to forget what was busy-polled.
+    /// Returns this policy and its budget with the busy-poll account of `before`, the policy that ran until
+    /// now, so that a change of policy does not reset the account.
     #[must_use]
     pub fn after(self, before: &Idle) -> Self {
         Idle { meter: before.meter.under(self.budget()), ..self }
     }
 
-    /// The same policy within a budget, as yet unused.
+    /// Returns the same policy within a budget, as yet unused.
     #[must_use]
     pub const fn within(self, budget: PollBudget) -> Self {
         Idle { meter: Meter::new(budget), ..self }
     }
 
-    /// Allows a spinning policy to spin from now on, or forbids it; it parks as long as it may not. Other policies do
-    /// not care.
+    /// Allows a spinning policy to spin from now on, or forbids it; it parks while forbidden. Has no effect
+    /// on other policies.
     pub fn allow_spin(&mut self, allowed: bool) {
         self.may_spin = allowed;
     }
@@ -135,8 +136,8 @@ impl Idle {
     /// Decides how to wait at `now`, given the earliest deadline. The time until the next call counts as busy-poll time
     /// if the answer is [`Wait::Poll`] although nothing is due yet, unless [`busy`](Self::busy) is called before.
     ///
-    /// Each deadline that is polled for without a sleep lets the lead fade by a thirty-second: what no
-    /// sleep confirms any more is forgotten, so that one bad spell cannot keep a loop polling.
+    /// The lead decays by 1/32 per deadline polled for without sleeping, so that one bad spell cannot keep a
+    /// loop polling.
     pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
         self.meter.end(now);
         self.meter.leak(now);
@@ -163,13 +164,13 @@ impl Idle {
         Wait::Poll
     }
 
-    /// Polling has found something to do at `now`: what follows is work.
+    /// Notes that polling found something to do at `now`: the time that follows is work.
     #[inline]
     pub fn busy(&mut self, now: Timestamp) {
         self.meter.end(now);
     }
 
-    /// A sleep that was to end at `intended` ended at `now`, with no source ready.
+    /// Notes that a sleep intended to end at `intended` ended at `now`, with no source ready.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
         if self.policy.spins && self.may_spin {
             return;
@@ -218,7 +219,7 @@ impl Default for Idle {
 
 /// Some twenty events after its cause has gone, a lead that is twice too long is right again.
 const FADE: u32 = 32;
-/// One wake-up that came milliseconds late (a neighbour, a suspend) must not make the loop poll for
+/// One wake-up that came milliseconds late (interference, a suspend) must not make the loop poll for
 /// milliseconds before each event.
 const MOST_LEAD: Duration = Duration::from_micros(60);
 
@@ -328,7 +329,7 @@ mod tests {
         let tenth = PollBudget::new(Percent::new(10).unwrap());
         let mut after = Idle::spin().within(tenth).after(&before);
         assert_eq!((after.budget(), after.polling().time), (tenth, Duration::from_micros(20_000)));
-        // Under no limit all was paid off at once; under a tenth it is not.
+        // Without a limit the account was settled at once; under a tenth it is not.
         assert_eq!(after.wait(at(20_000), Some(at(50_000))), Wait::Poll);
         after.busy(at(22_000));
         let mut again = Idle::spin().within(tenth).after(&after);

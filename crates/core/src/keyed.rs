@@ -1,8 +1,8 @@
 //! [`KeyedTimers`]: one timer for each of the caller's own numbers.
 //!
-//! A server that keeps its connections in an array has one time-out for each of them, and a number that names
-//! it. A handle table would be a second array beside that. Here the number *is* the timer: setting
-//! connection 17 moves its timer if it is pending, and what comes due is "17".
+//! A server that keeps its connections in an array has one time-out for each of them, and a number for each.
+//! A handle table would be a second array beside that. Here the number *is* the timer: setting connection 17
+//! moves its timer if it is pending, and what comes due is "17".
 //!
 //! ```text
 //!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], inserted in the wheel
@@ -63,8 +63,8 @@ impl KeyedTurn {
 }
 
 impl KeyedTimers {
-    /// Creates a set without timers. `grain` is about how far due times lie apart, 1 µs where there is no better
-    /// idea: cost depends on it, order and exactness do not.
+    /// Creates a set without timers. `grain` is the typical distance between due times; use 1 µs if you do
+    /// not know it. Cost depends on it, order and exactness do not.
     pub fn new(grain: Duration) -> Self {
         KeyedTimers {
             wheel: Wheel::new(saturating_nanos(grain), small::MOST),
@@ -73,12 +73,13 @@ impl KeyedTimers {
         }
     }
 
-    /// Sets the timer of `key` to the time `due`, whether it is pending or not. What is due already queues
-    /// behind all that is due by now.
+    /// Sets the timer of `key` to the time `due`, whether it is pending or not. One that is already due
+    /// queues behind all others that are due by now.
     ///
     /// # Cost
-    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over more slots; a
-    /// steady load does not. Up to 1,024, one that is due before most others may cost O(log n).
+    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers
+    /// spread over more slots; a steady load does not. With up to 1,024 timers, one that is due before most
+    /// others may cost O(log n).
     ///
     /// # Panics
     /// If `key` is 2²⁸ − 1 or more.
@@ -117,8 +118,8 @@ impl KeyedTimers {
         record.is_filed().then(|| Timestamp::from_nanos(record.due))
     }
 
-    /// Begins a turn: [`next`](Self::next) hands out what is due at `now`. What is set meanwhile belongs to a
-    /// later turn.
+    /// Begins a turn: [`next`](Self::next) hands out the timers due at `now`. Timers set meanwhile belong to
+    /// a later turn.
     ///
     /// # Cost
     /// O(1).
@@ -154,8 +155,8 @@ impl KeyedTimers {
         }
     }
 
-    /// The earliest due time, or a time before it: a timer that was cancelled or postponed may still count until
-    /// its time has been looked at. `None` when none is pending. Looking earlier is harmless.
+    /// The earliest due time, or a time before it: a timer that was cancelled or postponed may still count
+    /// until its old time has been checked. `None` when none is pending. Checking earlier is harmless.
     ///
     /// # Cost
     /// O(1).
@@ -178,7 +179,7 @@ impl KeyedTimers {
     /// wait for it: see [`SoftTimers::reserve`](crate::SoftTimers::reserve).
     ///
     /// # Cost
-    /// O(`keys`), with the page faults in it: not for a busy moment.
+    /// O(`keys`), with the page faults in it: do not call it under load.
     ///
     /// # Panics
     /// If `keys` is 2²⁸ or more.
@@ -189,10 +190,10 @@ impl KeyedTimers {
         }
     }
 
-    /// Gives back the memory that the pending timers do not need, as after a peak.
+    /// Frees the memory that the pending timers do not need, as after a peak.
     ///
     /// # Cost
-    /// O(n), with n the largest key: not for a busy moment.
+    /// O(n), with n the largest key: do not call it under load.
     pub fn shrink_to_fit(&mut self) {
         let records = &mut self.wheel.records;
         let mut len = records.len();

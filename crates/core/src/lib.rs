@@ -13,15 +13,15 @@
 //! Read in this order:
 //!
 //! 1. [`SoftTimers`]: schedule, trigger, next, `poll_at`; the invariants every driver relies on.
-//! 2. [`Slack`]: how late is still good, and what that buys.
-//!    [`KeyedTimers`]: the same wheel for programs whose timers have numbers already.
-//! 3. [`RateClock`]: one flow's departures at a target rate, catching up without bursts.
+//! 2. [`Slack`]: how late an event may be, and what that saves. [`KeyedTimers`]: the same wheel for programs
+//!    whose timers are already numbered.
+//! 3. [`RateClock`]: one flow's departures at a target rate, with catch-up without bursts.
 //! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
 //! 5. [`bound`]: the paper's bound on lateness, as code.
 //! 6. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
 //! 7. [`bsd`]: the callouts and the many interval timers of BSD, over the same wheel.
 //!
-//! When to look for packets, how many to take, and when to stop is in the crate `softtimers-poll`.
+//! The crate `softtimers-poll` decides when to poll for packets, how many to take, and when to stop.
 //!
 //! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
 //! are in the crate `softtimers`.

@@ -1,8 +1,8 @@
 //! Rate-based clocking of one flow: [`RateClock`] says when the next packet may leave.
 //!
 //! A soft event runs a little late, so the time of the next departure is decided in the handler of
-//! the last one, against the schedule of the whole train (soft timers §4.1). A flow therefore has at
-//! most one event outstanding, and what a stall delayed is made up in small steps, not in one burst:
+//! the last one, against the schedule of the whole train (soft timers §4.1). A flow therefore has at most one
+//! event outstanding, and it catches up after a stall in small steps, not in one burst:
 //!
 //! ```text
 //!   target T    │     │     │     │     │     │     │     │     the schedule
@@ -11,18 +11,19 @@
 //!                                                          on schedule
 //! ```
 //!
-//! How far a flow may fall behind before places are given up is bounded in time and in packets
-//! ([`CatchUp`]); what is given up is counted. Where trigger states are so seldom that a burst interval and the wait for one
-//! take as long as the target interval, nothing would ever be made up: then [`Recovery`] lets short trains leave.
+//! [`CatchUp`] bounds, in time and in packets, how far a flow may fall behind before it skips scheduled
+//! times; skipped ones are counted. Where trigger states are so rare that a burst interval and the wait for
+//! one take as long as the target interval, the flow would never catch up: then [`Recovery`] lets short
+//! trains leave.
 //!
 //! # Schedules with gaps of their own
 //!
-//! A [`Schedule`] is a walk along absolute times: evenly spaced, after another [`Pattern`], or those of a
-//! recording ([`Trace`]). One rule serves all: a packet is due at its place, but no sooner after the one before it than the burst
-//! interval **or the gap between their places, if that is shorter**. So on schedule every gap is the
-//! schedule's own, and a short one that follows a late departure is kept, neither stretched to the
-//! burst interval nor squeezed; what is behind is made up in the longer ones. For even places that is
-//! the paper's rule, since no gap of theirs is shorter than the burst interval.
+//! A [`Schedule`] is a sequence of absolute times: evenly spaced, after another [`Pattern`], or those of a
+//! recording ([`Trace`]). One rule serves all: a packet is due at its scheduled time, but no sooner after the
+//! one before it than the burst interval **or the gap between their scheduled times, if that is shorter**. So
+//! on schedule every gap is the schedule's own, and a short one that follows a late departure is kept,
+//! neither stretched to the burst interval nor squeezed; the flow catches up in the longer ones. For an even
+//! schedule that is the paper's rule, since none of its gaps is shorter than the burst interval.
 //!
 //! ```text
 //!   places   │  ││     │        │ │      a Poisson schedule
@@ -30,26 +31,27 @@
 //!              late  the gap, less what was behind; then its own
 //! ```
 //!
-//! An off period is a gap like any other: nothing falls due in it, so nothing is behind because of it,
-//! and what a stall left over is made up in it at the burst interval.
+//! An off period is a gap like any other: nothing falls due in it, so the flow does not fall behind in it,
+//! and may catch up in it at the burst interval.
 //!
 //! # Many flows
 //!
-//! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
-//! come, each flow by a `RateClock` of its own. After a stall that is all of them; who sends them keeps them
-//! from leaving in one burst.
+//! A [`DepartureQueue`] holds the packets of any number of flows and hands out those whose time has come,
+//! each flow by a `RateClock` of its own. After a stall all flows are due; the sender must keep them from
+//! leaving in one burst.
 //!
-//! # When a kernel keeps release times
+//! # Kernels that keep release times
 //!
-//! Then packets are handed to it before they are due: [`Ahead`] says how far before, and when to look again.
+//! Such a kernel is handed packets before they are due: [`Ahead`] says how long before, and when to wake up
+//! for more.
 //!
 //! # Where the rate comes from
 //!
-//! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
+//! From you, if you know it; soft timers §5.7 takes it as known. Otherwise [`PacketPairs`] estimates the
 //! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
 //! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
-//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps
-//! its protocol and lets an [`AckPacer`] spread only what arrives in lumps.
+//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps its
+//! protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
 mod ack;
 mod ack_rate;
@@ -103,41 +105,40 @@ pub enum Counts {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// At its place in the schedule, but no sooner than the burst interval after this departure, or the
-    /// schedule's own gap if that is shorter.
+    /// At its scheduled time, but no sooner than the burst interval after this departure, or the schedule's
+    /// own gap if that is shorter.
     #[default]
     ExactDeadline,
     /// The paper's rule: one target interval (the schedule's own gap) from now while on schedule, one
     /// burst interval, if that is shorter, while behind. The mean is the same, the gaps vary more.
     TwoSpeed,
-    /// At its place in the schedule, however close: the baseline that bursts after each stall.
+    /// At its scheduled time, however close: the baseline that bursts after each stall.
     FixedSeries,
-    /// One interval (the schedule's own gap) after this departure, whatever became of the schedule: the
-    /// baseline that drifts. By how much each event is late is lost for good, so the mean gap is the
-    /// target and the mean delay; what that costs is counted as behind and, beyond [`CatchUp`], as
-    /// given up.
+    /// One interval (the schedule's own gap) after this departure, regardless of the schedule: the baseline
+    /// that drifts. The lateness of each event is never made up, so the mean gap is the target plus the mean
+    /// delay; the loss is counted as behind and, beyond [`CatchUp`], as skipped.
     Relative,
     /// At once: one departure at every trigger state, as in the overhead experiment of soft timers
-    /// §5.5. The rate only counts what would have been given up.
+    /// §5.5. The rate only counts what would have been skipped.
     EveryTrigger,
 }
 
-/// The part of what a stall delayed that is made up. The tighter of the two bounds holds.
+/// How much of a stall's delay a flow makes up. The tighter of the two bounds holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CatchUp {
-    /// The longest delay that is made up: places further back are given up. At even places as many as
-    /// there are whole intervals in it are kept.
+    /// The longest delay that is made up: scheduled times further back are skipped. Of an even schedule, it
+    /// keeps as many as it has whole intervals.
     pub time: Duration,
-    /// The most packets that are made up, the latest ones; where bytes are counted, as many times the
-    /// length of the packet that leaves then. Places at random are not counted ahead:
-    /// there it is the time in which that number comes on average.
+    /// The most packets that are made up, the latest ones; where bytes are counted, that many times the
+    /// length of the packet that leaves then. Random scheduled times are not counted ahead: for them it is
+    /// the time in which that number comes on average.
     pub packets: u64,
 }
 
 impl CatchUp {
-    /// Missed places are given up at once: the next departure takes the next place of the schedule.
+    /// Skips missed scheduled times at once: the next departure takes the next one.
     pub const NONE: CatchUp = CatchUp { time: Duration::ZERO, packets: 0 };
-    /// Everything is made up, however long that takes.
+    /// Makes up everything, however long that takes.
     pub const ALL: CatchUp = CatchUp { time: Duration::MAX, packets: u64::MAX };
 
     /// Makes up at most `time`, however many packets that is.
@@ -167,16 +168,16 @@ pub struct PaceConfig {
     /// it can be without a receiver seeing two packets back to back. Trigger states come some time
     /// after that, so a longer one may hardly catch up at all.
     pub burst_interval: Option<Duration>,
-    /// The part that is made up after a stall.
+    /// How much is made up after a stall.
     pub catch_up: CatchUp,
     /// The rule that places the next departure.
     pub strategy: Strategy,
-    /// The trains that end a catch-up where burst intervals alone would not. None by default.
+    /// The trains that end a catch-up where burst intervals alone would not; off by default.
     pub recovery: Recovery,
 }
 
 impl PaceConfig {
-    /// The defaults at this rate: even departures.
+    /// Returns the defaults at this rate: even departures.
     pub fn new(rate: Rate) -> Self {
         PaceConfig {
             rate,
@@ -197,13 +198,13 @@ impl PaceConfig {
         Ok(PaceConfig { counts: Counts::Bytes, ..PaceConfig::new(Rate::bytes(bits)?) })
     }
 
-    /// The rate over the whole pattern, off periods included.
+    /// Returns the rate over the whole pattern, off periods included.
     pub fn mean_rate(&self) -> Rate {
         self.pattern.mean_rate(self.rate)
     }
 
-    /// The burst interval in effect: the one that was set, or the default. Where bytes are counted, the
-    /// default is that of one byte.
+    /// Returns the burst interval in effect: the one that was set, or the default. Where bytes are counted,
+    /// the default is that of one byte.
     pub fn shortest_gap(&self) -> Duration {
         let default = nine_sixteenths(saturating_nanos(self.rate.interval()));
         self.burst_interval.unwrap_or(Duration::from_nanos(default))

@@ -1,4 +1,4 @@
-//! A share in percent, as people give it, turned into a share of a period.
+//! A share in percent, as users write it, applied to a period.
 
 use core::fmt;
 use core::time::Duration;

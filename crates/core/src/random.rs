@@ -1,4 +1,4 @@
-//! Numbers at random in integer arithmetic: for a seed the same on every machine, in every version.
+//! Random numbers in integer arithmetic: for a seed the same on every machine, in every version.
 
 /// SplitMix64: a counter and a mixing function, so a seed is a state. 64 bits of state, passes the
 /// usual batteries. Not for secrets.
@@ -21,30 +21,30 @@ impl Random {
     /// One in the fixed-point format of [`exponential`](Self::exponential): 48 fractional bits.
     pub const ONE: u64 = 1 << 48;
 
-    /// One of the 2⁶⁴ generators of a seed. They are the same ring, entered at points that have
-    /// nothing to do with each other.
+    /// Returns one of the 2⁶⁴ generators of a seed. They share one cycle, entered at unrelated points.
     pub fn stream(seed: u64, number: u64) -> Self {
         Random(mix(mix(seed).wrapping_add(number.wrapping_mul(GOLDEN))))
     }
 
-    /// A number of 64 bits, each as likely as the others.
+    /// Returns a uniform 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// A number below `bound`, each as likely as the others to `bound` / 2⁶⁴; zero for a bound of zero.
+    /// Returns a number below `bound`, uniform up to `bound` / 2⁶⁴; zero for a bound of zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number of mean [`ONE`](Self::ONE): −ln u for u uniform in (0, 1], to 44 bits; at most 44.4.
+    /// Returns an exponentially distributed number of mean [`ONE`](Self::ONE): −ln u for u uniform in (0, 1],
+    /// to 44 bits; at most 44.4.
     pub fn exponential(&mut self) -> u64 {
         minus_ln(self.next_u64())
     }
 
-    /// Returns the sum of `count` such numbers, at most 8, by one logarithm: that of the product of as many uniform
-    /// ones. 64 bits hold the product, for a sum of 8 beyond 30 comes once in ten million times.
+    /// Returns the sum of `count` such numbers, at most 8, with one logarithm: that of the product of `count`
+    /// uniform ones. 64 bits hold the product, because a sum of 8 exceeds 30 only once in ten million times.
     pub(crate) fn sum_of_exponentials(&mut self, count: u32) -> u64 {
         let product = (0..count)
             .fold(u64::MAX, |product, _| ((u128::from(product) * u128::from(self.next_u64())) >> 64) as u64);
@@ -82,7 +82,7 @@ fn times(a: u64, b: u64) -> u64 {
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// One with 62 fractional bits: half of what a mantissa of 64 bits may be.
+/// One with 62 fractional bits: half of the range of a 64-bit mantissa.
 const HALF: u64 = 1 << 62;
 /// ln 2 with 62 fractional bits, rounded up so that no difference from it is negative.
 const LN_2: u64 = 0x2c5c_85fd_f473_de6b;

@@ -16,9 +16,9 @@ use crate::time::{NANOS_PER_SEC, saturating_nanos};
 /// use core::time::Duration;
 /// use softtimers_core::Rate;
 ///
-/// const PACKETS: Rate = Rate::pps(25_000); // of a number that a program has written down
+/// const PACKETS: Rate = Rate::pps(25_000); // of a constant
 /// assert_eq!(PACKETS.interval(), Duration::from_micros(40));
-/// assert_eq!(Rate::per_second(25_000)?, PACKETS); // of one that it was given
+/// assert_eq!(Rate::per_second(25_000)?, PACKETS); // of a number from outside
 /// assert_eq!(Rate::from(Duration::from_micros(40)), PACKETS);
 /// // Soft timers §2.1: full-sized frames at 100 Mbit/s and at 1 Gbit/s.
 /// assert_eq!(Rate::of_bits(100_000_000, 1_500)?.interval(), Duration::from_micros(120));
@@ -35,11 +35,11 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// This many departures a second, of a number that is known when the program is written.
+    /// Makes a rate of this many departures a second, from a constant.
     ///
     /// # Panics
-    /// If `packets` is zero or more than 10⁹; a `const` of such a rate does not compile. For numbers that
-    /// come from outside, [`per_second`](Self::per_second) returns an error instead.
+    /// If `packets` is zero or more than 10⁹; a `const` of such a rate does not compile. For numbers from
+    /// outside, [`per_second`](Self::per_second) returns an error instead.
     ///
     /// ```compile_fail
     /// const NOTHING: softtimers_core::Rate = softtimers_core::Rate::pps(0);
@@ -95,7 +95,7 @@ impl Rate {
     }
 
     /// Returns the rate of single bytes at `bits_per_second`, for a clock that
-    /// [counts bytes](crate::pace::Counts::Bytes). It may be as fast as it likes; from 8 Gbit/s on its
+    /// [counts bytes](crate::pace::Counts::Bytes). It has no upper limit; from 8 Gbit/s on its
     /// [`interval`](Self::interval) rounds to zero.
     ///
     /// # Errors
@@ -124,7 +124,8 @@ impl Rate {
         Rate::in_lowest_terms(nanos, departures)
     }
 
-    /// Reduces the fraction: so equal rates are equal, and those of whole nanoseconds need no division.
+    /// Reduces the fraction, so that equal rates compare equal, and those of whole nanoseconds need no
+    /// division.
     const fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
         match (NonZeroU64::new(numerator.get() / common), NonZeroU64::new(denominator.get() / common)) {
@@ -143,7 +144,7 @@ impl Rate {
         if u128::from(a) * u128::from(d) >= u128::from(c) * u128::from(b) { self } else { other }
     }
 
-    /// The time in which `departures` of them come, rounded down; at most 584 years.
+    /// Returns the time of `departures` departures, rounded down; at most 584 years.
     pub(crate) fn span_nanos(self, departures: u64) -> u64 {
         multiply_divide(self.numerator.get(), departures, self.denominator.get())
     }
@@ -158,7 +159,7 @@ impl Rate {
         Duration::from_nanos(self.numerator.get() / self.denominator.get())
     }
 
-    /// Departures a second, for people.
+    /// Returns the departures a second, for display.
     pub fn packets_per_second(self) -> f64 {
         NANOS_PER_SEC as f64 * self.denominator.get() as f64 / self.numerator.get() as f64
     }
@@ -173,7 +174,7 @@ impl From<Duration> for Rate {
     }
 }
 
-/// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
+/// a · b / c, rounded down; saturates. A 128-bit division costs several 64-bit ones, and is rarely needed.
 pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,
@@ -181,7 +182,7 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// The greatest one, by Euclid's algorithm.
+/// Returns the greatest common divisor, by Euclid's algorithm.
 const fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
     let (mut a, mut b) = (a.get(), b.get());
     while b != 0 {
@@ -194,7 +195,7 @@ const fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RateError {
-    /// Nothing a second, or nothing in a packet.
+    /// Zero a second, or an empty packet.
     Zero,
     /// More than one departure a nanosecond.
     TooFast,
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(micros(50_000_000, 1_500), 240_000);
     }
 
-    /// 8,333⅓ and 83,333⅓: the third is not lost, and the paper's whole numbers are what is whole of them.
+    /// 8,333⅓ and 83,333⅓: the third is kept, and their whole parts are the paper's numbers.
     #[test]
     fn packet_rates_of_the_paper_are_exact() {
         for (bits, packets) in [(100_000_000, 8_333), (1_000_000_000, 83_333)] {

@@ -1,16 +1,17 @@
-//! Handles as numbers that only their own set can read: [`Seal`].
+//! [`Seal`]: turns handles into numbers that only their own set can read.
 //!
 //! A C program keeps a handle as a number. The bits of a [`TimerId`](crate::TimerId) are an index and a generation, small numbers
-//! both, so a handle of another set, or one made up, would often name something. Sealed, it names nothing:
+//! both, so a handle of another set, or an invented one, would often name something. Sealed, it names
+//! nothing:
 //!
 //! ```text
 //!   bits     │ generation │ index │           one set      ── close ─▶ 0x9c41…      ── open ─▶ the same bits
 //!                                             another set               0x9c41…      ── open ─▶ an index near 2³⁰
 //! ```
 //!
-//! Each set has a key of its own, and no set is as large as what a foreign key makes of an index: of two sets with a
-//! thousand timers each, one number in 10¹⁵ means something in both. That is against mistakes. It is no secret: who
-//! reads the process's memory reads the key.
+//! Each set has its own key, and an index opened with a foreign key is nearly always beyond the set's size:
+//! of two sets with a thousand timers each, one number in 10¹⁵ is valid in both. That guards against
+//! mistakes. It is not a secret: the key can be read from the process's memory.
 
 use crate::Random;
 
@@ -34,12 +35,13 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// The key of the set that `owner` names. Others' keys have nothing to do with it.
+    /// Makes the key of the set that `owner` names, unrelated to the keys of others.
     pub fn new(owner: u64) -> Self {
         Seal { key: Random::stream(owner, 0).next_u64() & !NEVER_SET | ALWAYS_SET }
     }
 
-    /// The number of a handle with these bits ([`TimerId::to_bits`], [`FlowId::to_bits`]): neither zero nor 2⁶⁴ − 1.
+    /// Returns the number of a handle with these bits ([`TimerId::to_bits`], [`FlowId::to_bits`]): neither
+    /// zero nor 2⁶⁴ − 1.
     ///
     /// [`TimerId::to_bits`]: crate::TimerId::to_bits
     /// [`FlowId::to_bits`]: crate::pace::queue::FlowId::to_bits
@@ -48,7 +50,7 @@ impl Seal {
         bits ^ self.key
     }
 
-    /// The bits that a number stands for here: of a handle only if it was closed with this key.
+    /// Returns the bits of a number: those of a handle only if it was closed with this key.
     #[inline]
     pub fn open(&self, number: u64) -> u64 {
         number ^ self.key

@@ -1,9 +1,9 @@
-//! How late is still good: [`Slack`].
+//! [`Slack`]: how late an event may run.
 //!
-//! An event asked for at time T with slack S may run anywhere in `[T, T + S]`. A trigger state met in
-//! that window runs it for the cost of a function call; only if none is met does the hardware timer
-//! go off, at T + S, and then it runs every event whose due time has come. These are the firm timers
-//! that Tsafrir et al. (§3) combine with the absence of a tick into *smart timers*.
+//! An event asked for at time T with slack S may run anywhere in `[T, T + S]`. A trigger state met in that
+//! window runs it for the cost of a function call; only if none is met, the hardware timer goes off, at T +
+//! S, and runs every event whose due time has come. They are the firm timers that Tsafrir et al. (§3) combine
+//! with the absence of a tick into *smart timers*.
 //!
 //! ```text
 //!              due T                       deadline T + S
@@ -22,8 +22,8 @@ use crate::wheel::terms::{Key, Terms};
 /// |---|---|---|
 /// | [`Slack::EXACT`] | the due time, to the tick | pacing, conventional interval timers |
 /// | [`Slack::within`] | due + slack | most timers: the first trigger state from the due time on runs it |
-/// | [`Slack::rounded`] | due + slack | time-outs that seldom fire: moved to a round tick, so that they share work |
-/// | [`Slack::DEFAULT`] | due + 10% of the delay, at most 50 µs | when you have no opinion |
+/// | [`Slack::rounded`] | due + slack | time-outs that rarely fire: moved to a round tick, so that they share wake-ups |
+/// | [`Slack::DEFAULT`] | due + 10% of the delay, at most 50 µs | when you have no preference |
 /// | [`Slack::DEFERRABLE`] | none | work that may wait for the next trigger state, however late |
 ///
 /// ```
@@ -55,7 +55,7 @@ impl Slack {
     /// A tenth of the delay, at most 50 µs, at least one tick.
     ///
     /// Precise timers without any coalescing have cost other runtimes an order of magnitude in CPU
-    /// time, and nobody notices 50 µs on a delay of half a millisecond or more.
+    /// time, and 50 µs rarely matter on a delay of half a millisecond or more.
     pub const DEFAULT: Slack = Slack(Kind::Proportional);
 
     /// Any lateness: the event runs at the first trigger state from its due time on and never arms
@@ -68,13 +68,13 @@ impl Slack {
     }
 
     /// Allows an event to be up to `window` late, and the due time itself may move up by half of that to the roundest
-    /// tick in reach. Events so rounded fall due together, and re-arming one to a little later is often
-    /// no work at all; in return it may miss a trigger state in the first half of its window.
+    /// tick in reach. Events so rounded fall due together, and re-arming one to a little later often costs
+    /// nothing; in return it may miss a trigger state in the first half of its window.
     pub const fn rounded(window: Duration) -> Slack {
         Slack(Kind::Rounded(saturating_nanos(window)))
     }
 
-    /// [`Slack::within`] of this many nanoseconds: of a number that is nothing but that, without a [`Duration`] in between.
+    /// [`Slack::within`] of this many nanoseconds, without a [`Duration`] in between.
     pub const fn nanos(nanos: u64) -> Slack {
         Slack(Kind::Window(nanos))
     }
@@ -89,8 +89,8 @@ impl Slack {
         Slack(Kind::Window(millis.saturating_mul(1_000_000)))
     }
 
-    /// The most lateness that it allows, whatever the delay, where the tick is no longer than that; `None` if there
-    /// is no bound.
+    /// Returns the greatest lateness that it allows, whatever the delay, provided that the tick is no longer;
+    /// `None` if there is no bound.
     ///
     /// ```
     /// use core::time::Duration;
@@ -108,9 +108,9 @@ impl Slack {
         }
     }
 
-    /// The times that this slack gives an event due at `due`, asked for `delay` ahead, when the
-    /// latest time seen is `latest`. What is already due takes its place there, behind everything
-    /// due so far; this is what ends a turn.
+    /// Returns the times of an event due at `due`, scheduled `delay` ahead, when the latest time seen is
+    /// `latest`. An event that is already due goes there, behind everything due so far; this is what ends a
+    /// turn.
     #[inline]
     pub(crate) fn resolve(self, due: u64, delay: u64, tick: Tick, latest: u64) -> Window {
         let mut effective = if due <= latest { latest } else { tick.round_up(due) };
@@ -129,28 +129,28 @@ impl Slack {
     }
 }
 
-/// An event's times, all absolute and in nanoseconds: a [`Duration`]'s seconds and nanoseconds, made and taken
-/// apart, would be a good part of what it costs to schedule a timer.
+/// An event's times, all absolute and in nanoseconds: converting to and from a [`Duration`] would be a good
+/// part of the cost of scheduling a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// The time that was asked for.
+    /// The requested time.
     pub(crate) due: u64,
-    /// The order it comes out in: `due` on the tick, after rounding.
+    /// The time that orders it: `due` on the tick, after rounding.
     pub(crate) effective: u64,
-    /// Due + slack; of a deferrable event, which has no deadline that would make up for being late, due.
+    /// Due + slack; for a deferrable event, which has no deadline, due.
     last: u64,
     deferrable: bool,
 }
 
 impl Window {
-    /// The terms of an event that comes out at a place of its own, or at one that it keeps.
+    /// Returns the terms of an event, with its own key or one that it keeps.
     #[inline]
     pub(crate) fn terms(&self, key: Key) -> Terms {
         let deadline = if self.deferrable { NEVER } else { self.last.max(key.due) };
         Terms { key, asked: self.due, deadline }
     }
 
-    /// Says whether an event that is inserted at `filed` already need not move.
+    /// Returns whether an event already inserted at `filed` need not move.
     #[inline]
     pub(crate) fn contains(&self, filed: u64) -> bool {
         self.due <= filed && filed <= self.last
@@ -170,7 +170,7 @@ fn roundest(due: u64, reach: u64, tick: u64) -> Option<u64> {
     ((high >> bit) << bit).checked_mul(tick)
 }
 
-/// Linux's own default slack for an ordinary thread's timers: what programs live with today.
+/// Linux's default timer slack for an ordinary thread, which programs have today.
 const MOST_PROPORTIONAL: u64 = 50_000;
 const NEVER: u64 = u64::MAX;
 

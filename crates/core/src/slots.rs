@@ -1,9 +1,9 @@
-//! Slots and handles: where an event waits or a flow lives, and the [`TimerId`] that names it.
+//! Slots and handles: the storage of an event or a flow, and the [`TimerId`] that names it.
 //!
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
-//! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
-//! would wrap after four thousand million uses of one slot; the slot is retired before that, at the
-//! cost of its few bytes (Costello & Varghese keep a similar count in their handles).
+//! so a stale handle finds nothing instead of another event. A 32-bit generation would wrap after 4 × 10⁹
+//! uses of one slot; the slot is retired before that, at the cost of its few bytes (Costello & Varghese keep
+//! a similar count in their handles).
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -20,8 +20,8 @@ pub struct TimerId {
     instance: u32,
 }
 
-/// Generations are kept apart from what they guard: whether a handle is good is asked of a dense array, and
-/// what is in a slot may be aligned to cache lines.
+/// Generations are kept apart from the contents: a handle is checked in a dense array, and the contents may
+/// be aligned to cache lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<E> {
     generations: Vec<NonZeroU32>,
@@ -43,9 +43,9 @@ impl TimerId {
         }
     }
 
-    /// The handle as a number, for who cannot keep a Rust value: the generation above the index. It is never zero.
-    /// [`Seal`](crate::Seal) makes of it a number that only one set can read; [`SoftTimers::id_of`](crate::SoftTimers::id_of)
-    /// is the way back.
+    /// Returns the handle as a number, for callers that cannot keep a Rust value: the generation above the
+    /// index. It is never zero. [`Seal`](crate::Seal) turns it into a number that only one set can read;
+    /// [`SoftTimers::id_of`](crate::SoftTimers::id_of) reverses it.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation.get()) << 32 | u64::from(self.index)
@@ -73,7 +73,7 @@ impl<E> Slots<E> {
         }
     }
 
-    /// Puts `event` into a free slot, and says which: O(1) amortised.
+    /// Puts `event` into a free slot, and returns its handle and index: O(1) amortised.
     pub(crate) fn insert(&mut self, event: E) -> (TimerId, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.events.len()).ok().filter(|&index| index != u32::MAX);
@@ -86,22 +86,22 @@ impl<E> Slots<E> {
         (self.id(index), index)
     }
 
-    /// The slot that `id` names, while its event is pending.
+    /// Returns the slot that `id` names, while its event is pending.
     #[inline]
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
         self.instance.check(id);
         self.holds(id.index, id.generation).then_some(id.index)
     }
 
-    /// The slot that `id` names, which may have been emptied if nobody was ever given this handle. For callers that find out
-    /// from their own arrays: the slots' contents are not looked at.
+    /// Returns the slot that `id` names; for a handle that was never returned, it may be empty. For callers
+    /// that check their own arrays: this does not read the slot's contents.
     #[inline]
     pub(crate) fn find_index(&self, id: TimerId) -> Option<u32> {
         self.instance.check(id);
         (self.generations.get(id.index as usize) == Some(&id.generation)).then_some(id.index)
     }
 
-    /// Says whether what a slot had in this generation is still there.
+    /// Returns whether the slot still holds its content of this generation.
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.generations.get(index as usize) == Some(&generation) && self.at(index).is_some()
@@ -119,19 +119,19 @@ impl<E> Slots<E> {
         self.events.get_mut(index as usize)?.as_mut()
     }
 
-    /// The handle with these bits, whether or not it names anything; `None` if no handle has them.
+    /// Returns the handle with these bits, whether or not it names anything; `None` if no handle has them.
     #[inline]
     pub(crate) fn id_of(&self, bits: u64) -> Option<TimerId> {
         self.instance.id_of(bits)
     }
 
-    /// The handle of what is in a slot now.
+    /// Returns the handle of a slot's present content.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> TimerId {
         TimerId::new(index, self.generations[index as usize], &self.instance)
     }
 
-    /// Empties a slot that holds an event; its handle is dead from here on.
+    /// Empties a slot that holds an event; its handle is dead afterwards.
     pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, E)> {
         let id = self.id(index);
         let event = self.events[index as usize].take()?;
@@ -160,7 +160,7 @@ impl Instance {
         Instance()
     }
 
-    /// The opposite of [`TimerId::to_bits`], for a handle of this set.
+    /// Reverses [`TimerId::to_bits`], for a handle of this set.
     #[inline]
     pub(crate) fn id_of(&self, bits: u64) -> Option<TimerId> {
         let generation = NonZeroU32::new((bits >> 32) as u32)?;

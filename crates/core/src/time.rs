@@ -26,11 +26,11 @@ use core::time::Duration;
 ///
 /// # `std::time::Instant`
 ///
-/// On Linux an `Instant` is a reading of the same clock, but `std` keeps the number to itself. So the way from one to the
-/// other is the distance between two readings, and this crate reads no clock: there is no `From` here. The crate
-/// `softtimers` measures the distance once in a process, to tens of nanoseconds, and has both ways:
-/// `Monotonic::timestamp_of(instant)` and `Monotonic::instant_of(timestamp)`. There and back is exact, and so are order
-/// and differences. Its `Timers::at` takes either type.
+/// On Linux an `Instant` is a reading of the same clock, but `std` keeps the number to itself. So a
+/// conversion needs the difference of two readings, and this crate reads no clock: there is no `From` here.
+/// The crate `softtimers` measures the difference once per process, to tens of nanoseconds, and converts both
+/// ways: `Monotonic::timestamp_of(instant)` and `Monotonic::instant_of(timestamp)`. A round trip is exact,
+/// and so are order and differences. Its `Timers::at` takes either type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -40,13 +40,13 @@ impl Timestamp {
     /// The end of the range: "never".
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    /// The time `nanos` nanoseconds after the epoch.
+    /// Makes the time `nanos` nanoseconds after the epoch.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Timestamp(nanos)
     }
 
-    /// The time `micros` microseconds after the epoch; saturates at [`Timestamp::MAX`].
+    /// Makes the time `micros` microseconds after the epoch; saturates at [`Timestamp::MAX`].
     #[inline]
     pub const fn from_micros(micros: u64) -> Self {
         Timestamp(micros.saturating_mul(1_000))
@@ -79,8 +79,8 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(saturating_nanos(duration)))
     }
 
-    /// `self + nanos`; saturates. For the paths on which a [`Duration`]'s seconds and nanoseconds, made and
-    /// taken apart, would cost more than the rest.
+    /// `self + nanos`; saturates. For paths on which converting to and from a [`Duration`] would cost more
+    /// than everything else.
     #[inline]
     pub(crate) const fn after(self, nanos: u64) -> Timestamp {
         Timestamp(self.0.saturating_add(nanos))
@@ -97,7 +97,7 @@ impl Timestamp {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tick {
     nanos: u64,
-    /// ⌊(2⁶⁴ − 1) ÷ nanos⌋. A division by a variable would be half of what it costs to schedule a timer.
+    /// ⌊(2⁶⁴ − 1) ÷ nanos⌋. A division by a variable would be half the cost of scheduling a timer.
     reciprocal: u64,
 }
 
@@ -124,7 +124,7 @@ impl Tick {
     /// The time since the last multiple of the tick.
     #[inline]
     const fn since(self, time: u64) -> u64 {
-        // The estimate of the quotient is right or one too small.
+        // The estimated quotient is exact or one too small.
         let estimate = ((time as u128 * self.reciprocal as u128) >> 64) as u64;
         let since = time - estimate * self.nanos;
         if since >= self.nanos { since - self.nanos } else { since }
@@ -183,7 +183,7 @@ impl<C: Clock + ?Sized> Clock for &C {
     }
 }
 
-/// A clock that stands still until it is told to move: for tests and simulations.
+/// A clock that only moves when you advance it: for tests and simulations.
 ///
 /// ```
 /// use core::time::Duration;

@@ -1,7 +1,7 @@
 //! [`SoftTimers`]: events with due times, handed out at trigger states.
 //!
-//! The contract, in the order a driver meets it. Each sentence is held against a 200-line model by
-//! the property tests in `tests/`.
+//! The contract, in the order a driver meets it. The property tests in `tests/` check each sentence against a
+//! 200-line reference model.
 //!
 //! 1. **Never early.** An event is handed out only when `now` ≥ its due time.
 //! 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
@@ -10,14 +10,15 @@
 //!    due by then.
 //! 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
 //!    once. A handle never reaches another event.
-//! 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out what was
-//!    due then. What a handler schedules, even for "now", belongs to a later turn.
+//! 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out the events that
+//!    were due then. An event that a handler schedules, even for "now", belongs to a later turn.
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
-//! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late. Up to 1,024 events it is the earliest deadline,
-//!    unless there have been more and some of those are left. Else it may be earlier: by one that was
-//!    cancelled, postponed or handed out, or by what one look does not get through.
+//! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is needed, and it is
+//!    `None` when nothing needs it. It is never too late. With up to 1,024 events it is the earliest
+//!    deadline, unless there have been more and some of those are left. Otherwise it may be earlier: the
+//!    deadline of an event that was cancelled, postponed or handed out, or the time up to which a bounded
+//!    search came.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -57,7 +58,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A tick of 1 µs, a nanosecond clock, no interval statistics.
+    /// Returns the defaults: a tick of 1 µs, a nanosecond clock, no interval statistics.
     fn default() -> Self {
         Config {
             tick: Duration::from_micros(1),
@@ -73,14 +74,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The unit to which due times are rounded up, so that events closer than that share a wake-up.
-    /// At least 1 ns; zero is taken as 1 ns.
+    /// Sets the unit to which due times are rounded up, so that events closer than that share a wake-up. At
+    /// least 1 ns; zero is taken as 1 ns.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
     }
 
-    /// The step of the clock that supplies `now`, where it is coarser than a nanosecond.
+    /// Sets the step of the clock that supplies `now`, where it is coarser than a nanosecond.
     ///
     /// A coarse clock may be up to one step behind when an event is scheduled, so every delay is
     /// lengthened by one step: the `T + 1` of soft timers §3. See [`bound`](crate::bound).
@@ -89,49 +90,50 @@ impl Config {
         self
     }
 
-    /// Keep a histogram of the intervals between trigger states, by source. Costs a few nanoseconds
-    /// at each trigger state.
+    /// Keeps a histogram of the intervals between trigger states, by source. Costs a few nanoseconds at each
+    /// trigger state.
     pub fn intervals(mut self, keep: bool) -> Self {
         self.intervals = keep;
         self
     }
 
-    /// Keep also what the intervals would be without each source ([`Intervals::without`]): some 20 ns more
-    /// at each trigger state. Implies [`intervals`](Self::intervals).
+    /// Also keeps the intervals that there would be without each source ([`Intervals::without`]): some 20 ns
+    /// more at each trigger state. Implies [`intervals`](Self::intervals).
     pub fn intervals_without_each(mut self, keep: bool) -> Self {
         self.without_each = keep;
         self
     }
 
-    /// Do as if the program had no trigger states of this source: their turns are empty, and they are not
-    /// counted. An experiment (soft timers §5.4), not a way to save time: implies
-    /// [`intervals`](Self::intervals). May be called for several sources; with all that a program meets
-    /// disabled, nothing is handed out.
+    /// Behaves as if the program had no trigger states of this source: their turns are empty, and they are
+    /// not counted. For experiments (soft timers §5.4), not to save time: implies
+    /// [`intervals`](Self::intervals). May be called for several sources; if all sources that a program meets
+    /// are disabled, no event is handed out.
     pub fn disable_source(mut self, source: TriggerState) -> Self {
         self.disabled[source] = true;
         self
     }
 
-    /// Says whether every trigger state is to be watched.
+    /// Returns whether every trigger state must be recorded.
     fn watches(&self) -> bool {
         self.intervals || self.without_each || self.disabled != PerSource::default()
     }
 
-    /// The most timers that are kept at the front alone, without a wheel. For tests that want a wheel at once.
+    /// Sets the most timers that are kept at the front alone, without a wheel. For tests that need a wheel at
+    /// once.
     #[doc(hidden)]
     pub fn few(mut self, most: usize) -> Self {
         self.few = most.min(small::MOST);
         self
     }
 
-    /// The generation at which records start. For tests that want to see records retire.
+    /// Sets the generation at which records start. For tests in which records retire.
     #[doc(hidden)]
     pub fn first_generation(mut self, generation: NonZeroU32) -> Self {
         self.first_generation = generation;
         self
     }
 
-    /// The sequence number of the first event. For tests that begin just below its wrap.
+    /// Sets the sequence number of the first event. For tests that begin just below its wrap.
     #[doc(hidden)]
     pub fn first_sequence(mut self, sequence: NonZeroU32) -> Self {
         self.first_sequence = sequence;
@@ -148,7 +150,7 @@ impl Config {
 /// let mut timers = SoftTimers::new(Config::default());
 /// let start = Timestamp::ZERO;
 /// timers.schedule(start, Duration::from_micros(40), Slack::micros(50), "send");
-/// assert_eq!(timers.poll_at(), Some(Timestamp::from_micros(90))); // when the backup must look
+/// assert_eq!(timers.poll_at(), Some(Timestamp::from_micros(90))); // when the backup must fire
 ///
 /// let turn = timers.trigger(TriggerState::SyscallExit, Timestamp::from_micros(39));
 /// assert!(timers.next(&turn).is_none()); // never early
@@ -174,8 +176,8 @@ pub struct SoftTimers<E> {
 
 /// One visit to a trigger state: the line drawn by [`SoftTimers::trigger`].
 ///
-/// Ask for its events with [`SoftTimers::next`] until there is none. Dropping it early loses nothing:
-/// what was not taken is due in the next turn.
+/// Call [`SoftTimers::next`] until there are no more events. Dropping it early loses nothing: events that
+/// were not taken are due in the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a turn hands out events only through `next` or `step`"]
 pub struct Turn {
@@ -183,16 +185,16 @@ pub struct Turn {
     source: TriggerState,
 }
 
-/// An event that is handed out, with what is known about it.
+/// An event that is handed out, with its details.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fired<E> {
     /// The event that was scheduled.
     pub event: E,
     /// The handle it had; dead from now on.
     pub id: TimerId,
-    /// The time it was asked for.
+    /// The requested due time.
     pub due: Timestamp,
-    /// The time of the turn minus `due`. Time spent in earlier handlers of the same turn is not in it.
+    /// The time of the turn minus `due`. Excludes the time spent in earlier handlers of the same turn.
     pub lateness: Duration,
     /// The trigger state that found it due.
     pub source: TriggerState,
@@ -201,9 +203,9 @@ pub struct Fired<E> {
 /// The result of one step of a turn, by [`SoftTimers::step`]: a bounded piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<T> {
-    /// The next that is due.
+    /// The next due event.
     Fired(T),
-    /// Some structural work was done and more is left before the next that is due; call again.
+    /// Some structural work was done and more is left before the next due event; call again.
     MoreWork,
     /// The turn is over.
     Done,
@@ -222,7 +224,7 @@ impl core::fmt::Display for NotPending {
 impl core::error::Error for NotPending {}
 
 impl<E> SoftTimers<E> {
-    /// An empty set of timers.
+    /// Makes an empty set of timers.
     pub fn new(config: Config) -> Self {
         let intervals =
             config.watches().then(|| Box::new(Intervals::new(config.without_each, config.disabled)));
@@ -243,8 +245,9 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(1). Allocates only for more timers than ever before, or for timers spread over more slots; a steady load does not. Up to
-    /// 1,024, one that is due before most others may cost O(log n). Beyond 1,024 no record is ever copied.
+    /// O(1). Allocates only when the number of timers reaches a new maximum, or for timers spread over more
+    /// slots; a steady load does not. With up to 1,024 timers, one that is due before most others may cost
+    /// O(log n). Beyond 1,024 no record is ever copied.
     ///
     /// # Panics
     /// If 2²⁸ − 1 timers are pending or retired.
@@ -268,8 +271,8 @@ impl<E> SoftTimers<E> {
         self.insert(&window, event)
     }
 
-    /// Moves a pending event to `delay` after `now`. An event whose place is still inside its new
-    /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
+    /// Moves a pending event to `delay` after `now`. An event whose position is still inside its new `[due,
+    /// due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
     /// As [`schedule`](Self::schedule); to a later time, one write.
@@ -304,11 +307,11 @@ impl<E> SoftTimers<E> {
         self.rearm(id, &window)
     }
 
-    /// Takes a pending event back; `None` if it was handed out or cancelled before.
+    /// Cancels a pending event and returns it; `None` if it was handed out or cancelled before.
     ///
     /// # Cost
-    /// O(1). Up to 1,024, the next one costs O(√n) on average if it was not set in order: those after it are looked for, which takes a
-    /// microsecond or two at the most. Never allocates.
+    /// O(1). With up to 1,024 timers, cancelling the next one costs O(√n) on average if they were not set in
+    /// order: it searches for those after it, which takes at most a microsecond or two. Never allocates.
     #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
@@ -322,17 +325,17 @@ impl<E> SoftTimers<E> {
         self.find(id).is_some()
     }
 
-    /// The handle that [`TimerId::to_bits`] made this number of, whether or not it is still pending; `None` if no
-    /// handle has it.
+    /// Returns the handle that [`TimerId::to_bits`] turned into this number, whether or not it is still
+    /// pending; `None` if no handle has it.
     #[inline]
     pub fn id_of(&self, bits: u64) -> Option<TimerId> {
         self.handles.id_of(bits)
     }
 
-    /// Visits a trigger state: the returned turn hands out what is due at `now`.
+    /// Visits a trigger state: the returned turn hands out the events due at `now`.
     ///
     /// # Cost
-    /// When nothing is due: one load and one compare (and one counter). Else O(1).
+    /// When nothing is due: one load and one compare (and one counter). Otherwise O(1).
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
@@ -346,11 +349,11 @@ impl<E> SoftTimers<E> {
         Turn { limit: Key { due: self.latest.as_nanos(), sequence: self.sequence }, source }
     }
 
-    /// The next event of the turn, or `None` when the turn is over.
+    /// Returns the next event of the turn, or `None` when the turn is over.
     ///
     /// # Cost
-    /// O(1) for an event, and for each of the (few) times that it is moved nearer before it is due.
-    /// A steady load does not allocate.
+    /// O(1) for an event, and for each of the (few) times that it cascades before it is due. A steady load
+    /// does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
         if turn.limit.due < self.wheel.gate() {
@@ -372,16 +375,18 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
-    /// `None` when nothing pending needs that.
+    /// Returns the earliest deadline: the time at which a backup must fire if no trigger state is met. `None`
+    /// when no pending event needs one.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 1,024 events this is the earliest deadline, unless there
-    /// have been more and some of those are left. Else it may be a time before it: that of an event that was
-    /// cancelled, postponed or handed out, or the time up to which a bounded look came.
+    /// Firing earlier is harmless; firing later makes events late. With up to 1,024 events this is the
+    /// earliest deadline, unless there have been more and some of those are left. Otherwise it may be a time
+    /// before it: that of an event that was cancelled, postponed or handed out, or the time up to which a
+    /// bounded search came.
     ///
     /// # Cost
-    /// One load, and from the first call on a look now and then at the end of a turn. While there are up to 1,024 events
-    /// and the one that had it is gone, a look at those due before the next deadline at each call.
+    /// One load, and from the first call on an occasional search at the end of a turn. With up to 1,024
+    /// events, while the one that had the deadline is gone, each call searches those due before the next
+    /// deadline.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -390,18 +395,19 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    /// The earliest time at which a trigger state would find an event due; possibly a time before it under the same
-    /// conditions as [`poll_at`](Self::poll_at).
+    /// Returns the earliest time at which a trigger state would find an event due; possibly a time before it
+    /// under the same conditions as [`poll_at`](Self::poll_at).
     ///
     /// # Cost
-    /// O(1); if the first of up to 1,024 was postponed, a look at the others.
+    /// O(1); if the first of up to 1,024 was postponed, a search of the others.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
     }
 
-    /// The time before which a turn has nothing to do: no event is due, and none is to be moved nearer in good time. For
-    /// who compares it with a clock before taking a lock; [`trigger`](Self::trigger) does so itself.
+    /// Returns the time before which a turn has nothing to do: no event is due, and none has to cascade yet.
+    /// For callers that compare it with a clock before taking a lock; [`trigger`](Self::trigger) does so
+    /// itself.
     ///
     /// # Cost
     /// One load.
@@ -425,25 +431,26 @@ impl<E> SoftTimers<E> {
         Stats { pending: self.wheel.len() as u64, ..self.stats }
     }
 
-    /// Lateness of the events handed out, in nanoseconds.
+    /// Returns the lateness of the events handed out, in nanoseconds.
     pub fn lateness(&self) -> &Histogram {
         &self.lateness
     }
 
-    /// Intervals between trigger states, if [`Config::intervals`] asked for them.
+    /// Returns the intervals between trigger states, if [`Config::intervals`] is on.
     pub fn intervals(&self) -> Option<&Intervals> {
         self.intervals.as_deref()
     }
 
-    /// Takes the memory that `events` more need, and touches it, so that no [`schedule`](Self::schedule) has to wait for it.
+    /// Allocates the memory for `events` more events, and touches it, so that no [`schedule`](Self::schedule)
+    /// has to wait for it.
     ///
-    /// The memory of new records and slots comes from the allocator, which has most of it from the kernel; and a page that is
-    /// written for the first time costs a page fault, which on a virtual machine may take tens of microseconds. A program that
-    /// cannot wait so long reserves at the start.
+    /// New records and slots may need pages from the kernel, and the first write to a page costs a page
+    /// fault, which on a virtual machine may take tens of microseconds. A program that cannot wait that long
+    /// reserves at the start.
     ///
     /// # Cost
-    /// O(`events`), with the page faults in it: not for a busy moment. About 40 bytes for an event of up to eight bytes, and up
-    /// to 1.8 MB beyond 1,024 events.
+    /// O(`events`), with the page faults in it: do not call it under load. About 40 bytes for an event of up
+    /// to eight bytes, and up to 1.8 MB beyond 1,024 events.
     ///
     /// ```
     /// use softtimers_core::{Config, SoftTimers};
@@ -456,12 +463,12 @@ impl<E> SoftTimers<E> {
         self.wheel.reserve(events);
     }
 
-    /// Gives back the memory that the pending events do not need, as after a peak. What is given back has to be
-    /// allocated again when it is needed again. Records stay where they are: one of an event that was set at the peak and is still
+    /// Frees the memory that the pending events do not need, as after a peak. It is allocated again when
+    /// needed again. Records do not move: the record of an event that was set at the peak and is still
     /// pending keeps those before it.
     ///
     /// # Cost
-    /// O(n), with n the most events there ever were: not for a busy moment.
+    /// O(n), with n the highest number of events so far: do not call it under load.
     pub fn shrink_to_fit(&mut self) {
         self.handles.shrink(&mut self.wheel.records);
         self.wheel.shrink();
@@ -518,7 +525,7 @@ impl<E> SoftTimers<E> {
         Ok(())
     }
 
-    /// Notes the trigger state's interval; false if there is to be no such trigger state.
+    /// Records the trigger state's interval; returns false if its source is disabled.
     #[inline(never)]
     fn is_counted(&mut self, source: TriggerState, now: Timestamp) -> bool {
         self.latest = self.latest.max(now);

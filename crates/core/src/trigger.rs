@@ -1,10 +1,10 @@
-//! Trigger states: the points of a program where looking for due events is nearly free, and what can
-//! be learnt from the intervals between them.
+//! Trigger states: the points of a program where a check for due events is nearly free, and statistics of the
+//! intervals between them.
 //!
 //! Soft timers §3 lists the kernel's: the end of a system call, of an exception, of an interrupt, and
-//! the idle loop; §5.1 adds points inside long loops. A program in user space passes the analogous
-//! points. Which ones it passes, and how often, bounds how late an event can be: no descriptor can
-//! interrupt a handler.
+//! the idle loop; §5.1 adds points inside long loops. A program in user space passes the analogous points.
+//! Which ones it passes, and how often, bounds how late an event can be: no file descriptor can interrupt a
+//! handler.
 
 mod intervals;
 mod web_server;
@@ -21,7 +21,7 @@ pub use web_server::WebServer;
 pub enum TriggerState {
     /// When a system call has returned.
     SyscallExit,
-    /// When the kernel has reported a source ready: what an interrupt's end is to a kernel.
+    /// When the kernel has reported a source ready: the counterpart of an interrupt's end in a kernel.
     Readiness,
     /// When a handler has returned to its loop.
     HandlerExit,

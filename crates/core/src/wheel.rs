@@ -1,9 +1,8 @@
 //! A hashed hierarchical timing wheel that does not stall.
 //!
 //! Setting, moving and cancelling a timer and asking "anything due?" cost the same however many timers there
-//! are, and so does the most that one call can do. It is Varghese and Lauck's scheme 7 (*Hashed and
-//! hierarchical timing wheels*, SOSP 1987), made after what a million timers cost on a present machine, which
-//! is cache misses:
+//! are, and so does the longest call. It is Varghese and Lauck's scheme 7 (*Hashed and hierarchical timing
+//! wheels*, SOSP 1987), designed around the main cost of a million timers on a present machine, cache misses:
 //!
 //! ```text
 //!   records                chunks                     levels                                front
@@ -15,7 +14,7 @@
 //!  │                  │   │ 3 5 8 …    │◀────────────│      one chunk at a time        │   horizon
 //!  └──────────────────┘   └────────────┘             └───────────────────────────────┘
 //!        ▲                                             ▲ migration, paced over the block before
-//!   set ─┴─▶ inbox, 16 timers that nobody has looked at yet: inserted together, or cancelled before that
+//!   set ─┴─▶ inbox, 16 timers not inserted yet: inserted together, or cancelled before that
 //! ```
 //!
 //! | level | a slot (granule 512 ns) | reaches |
@@ -27,21 +26,21 @@
 //! | 4 | 4.57 years | all of time |
 //!
 //! The granule is the largest power of two in a tick; up to 32 times as wide if the timers were that far apart when they became too
-//! many for [few](small). A timer that lies between the two reaches goes to this level
-//! or the next, after where in its block the horizon is.
+//! many for [few](small). A timer that lies between the two reaches goes to this level or the next, depending
+//! on where in its block the horizon is.
 //!
-//! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
-//! [`rearm`]: how they are postponed. [`advance`]: how time goes on. [`migration`]: how they cascade. [`front`]: how
-//! they come out in order. [`small`], [`later`], [`near`]: what serves a few.
-//! [`deadline`]: when hardware must look.
+//! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: the data. [`inbox`]: how
+//! timers come in. [`rearm`]: how they are postponed. [`advance`]: how time advances. [`migration`]: how they
+//! cascade. [`front`]: how they come out in order. [`small`], [`later`], [`near`]: few timers. [`deadline`]:
+//! when the hardware timer must fire.
 //!
-//! - **Re-arming** to any time from the earliest on that its slot promises writes the record and nothing else: the
-//!   timer moves on when its old slot comes up. Most network timers are postponed time and again and never expire.
-//! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
-//!   one word. It is lowered when a timer is set; a timer that comes out and a turn that is over bring it up to date.
-//! - **Who owns what.** The wheel files records by index, keeps their events and knows nothing of handles:
-//!   [`SoftTimers`](crate::SoftTimers) gives them out, [`KeyedTimers`](crate::KeyedTimers) takes its
-//!   callers' numbers.
+//! - **Re-arming** to any time not before its slot's lower bound writes only the record: the timer moves on
+//!   when its old slot comes up. Most network timers are postponed again and again and never expire.
+//! - **The gate** is a lower bound of the next due time and the next migration, in one word. It is lowered
+//!   when a timer is set, and updated when a timer comes out and at the end of a turn.
+//! - **Ownership.** The wheel stores records by index and keeps their events, without handles:
+//!   [`SoftTimers`](crate::SoftTimers) issues those, [`KeyedTimers`](crate::KeyedTimers) uses its callers'
+//!   numbers.
 
 mod advance;
 mod chunk;
@@ -79,11 +78,11 @@ use terms::{Key, Terms};
 
 #[derive(Debug)]
 pub(crate) struct Wheel<E> {
-    /// Nothing is to be done before this: no timer is due, no chunk to be moved.
+    /// The time before which there is no work: no timer is due, no chunk has to move.
     gate: u64,
-    /// No timer is due before this.
+    /// The time before which no timer is due.
     least: u64,
-    /// No slot is to be made ready for migration before this.
+    /// The time before which no slot has to be prepared for migration.
     opening: u64,
     /// Granules below this are in the front, others in slots.
     horizon: u64,
@@ -101,7 +100,7 @@ pub(crate) struct Wheel<E> {
     migrations: Migrations,
     front: Front,
     later: Later,
-    /// Records that were fetched: what bounds a call.
+    /// Records fetched; tests bound a call by it.
     #[cfg(test)]
     touched: usize,
 }
@@ -120,7 +119,7 @@ pub(crate) enum Pop {
 /// The result of one [`Wheel::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pull {
-    /// The least of all timers, due by the time asked for or not.
+    /// The least of all timers, due by the requested time or not.
     Least(Key, u32),
     /// Something was moved; ask again.
     More,
@@ -129,9 +128,10 @@ pub(crate) enum Pull {
 }
 
 impl<E> Wheel<E> {
-    /// An empty wheel for due times that are rounded to `tick` nanoseconds; with a tick of 1 they may be any.
+    /// Makes an empty wheel for due times that are rounded to `tick` nanoseconds; with a tick of 1 any are
+    /// allowed.
     ///
-    /// A granule is as wide as a tick at the least; when slots begin to be used it may be up to 32 times as wide.
+    /// A granule is at least as wide as a tick; when slots begin to be used it may be up to 32 times as wide.
     pub(crate) fn new(tick: u64, small: usize) -> Self {
         let shift = tick.max(1).ilog2().clamp(LEAST_SHIFT, MOST_SHIFT);
         Wheel {
@@ -162,13 +162,14 @@ impl<E> Wheel<E> {
         self.len as usize
     }
 
-    /// Nothing is to be done before this time: "anything due?" in one compare.
+    /// Returns the time before which there is no work: "anything due?" in one compare.
     #[inline]
     pub(crate) fn gate(&self) -> u64 {
         self.gate
     }
 
-    /// Sets the timer of a record that is not pending: O(1), O(log n) while there are few. The record's generation.
+    /// Sets the timer of a record that is not pending: O(1), O(log n) while there are few. Returns the
+    /// record's generation.
     #[inline]
     pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms, event: E) -> u32 {
         if self.is_small() {
@@ -193,14 +194,14 @@ impl<E> Wheel<E> {
         record
     }
 
-    /// Lowers what the wheel says of the timers in it.
+    /// Lowers the wheel's bounds for a new timer.
     #[inline(always)]
     fn announce(&mut self, terms: &Terms) {
         self.least = self.least.min(terms.due());
         self.announce_at_front(terms);
     }
 
-    /// The same while there are few: then the front knows the least.
+    /// As [`announce`](Self::announce), while there are few: then the front knows the least.
     #[inline(always)]
     fn announce_at_front(&mut self, terms: &Terms) {
         self.gate = self.gate.min(terms.due());
@@ -218,7 +219,8 @@ impl<E> Wheel<E> {
         self.records[timer].place = place;
     }
 
-    /// Takes a pending timer out: O(1), O(log n) while there are few. Its event; `then` is told its record.
+    /// Takes a pending timer out: O(1), O(log n) while there are few. Returns its event; `then` gets its
+    /// record.
     #[inline]
     pub(crate) fn remove(&mut self, timer: u32, then: impl FnOnce(&mut Record<E>)) -> Option<E> {
         let (_, event, place) = self.taken(timer, |record| {
@@ -235,7 +237,8 @@ impl<E> Wheel<E> {
         Some(event)
     }
 
-    /// The least timer that comes before `limit`, taken out; `None` when the turn is over. The first of the queue without a call.
+    /// Takes out and returns the least timer before `limit`; `None` when the turn is over. Inlined for the
+    /// first of the queue.
     #[inline(always)]
     pub(crate) fn take_due(&mut self, limit: Key) -> Option<u32> {
         if self.is_small()
@@ -247,7 +250,7 @@ impl<E> Wheel<E> {
         self.take_due_slowly(limit)
     }
 
-    /// [`take_due`](Self::take_due), wherever the least may be.
+    /// [`take_due`](Self::take_due), out of line for any other position of the least timer.
     #[inline(never)]
     fn take_due_slowly(&mut self, limit: Key) -> Option<u32> {
         loop {
@@ -265,8 +268,8 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
-    /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
+    /// Takes the least timer out, if it comes before `limit`: one quantum of work, at most four chunks of 13
+    /// timers and the inbox. Its record still has to be updated: see [`taken`](Self::taken).
     #[inline]
     pub(crate) fn pop(&mut self, limit: Key) -> Pop {
         if self.is_small() {
@@ -286,26 +289,27 @@ impl<E> Wheel<E> {
         self.handed_out(&least)
     }
 
-    /// Says whether the first of the run is the least of all, and nothing else is to be looked at.
+    /// Returns whether the first of the run is the least of all, without any other check.
     #[inline]
     fn is_run_next(&self) -> bool {
         self.front.only_run().is_some_and(|first| self.is_before_others(first))
     }
 
-    /// Says whether the least of the front is the least of all.
+    /// Returns whether the least of the front is the least of all.
     #[inline]
     fn is_front_next(&self) -> bool {
         let least = self.front.least_seen();
         least.is_some_and(|least| self.is_past(least.due) && self.is_before_others(least))
     }
 
-    /// Says whether it comes before all that are neither at the front nor in slots.
+    /// Returns whether it comes before all that are neither at the front nor in slots.
     #[inline]
     fn is_before_others(&self, entry: &Entry) -> bool {
         entry.due < self.inbox.least_due && self.later.is_after(entry.key())
     }
 
-    /// [`pop`](Self::pop) if the run is next. If it is then as well, the gate is opened when that is due.
+    /// [`pop`](Self::pop) if the run is next. If the run is next again afterwards, sets the gate to that
+    /// timer's due time.
     #[inline]
     fn pop_of_run(&mut self, limit: Key) -> Pop {
         let first = self.front.run.first().filter(|first| first.key().is_before(limit));
@@ -322,7 +326,7 @@ impl<E> Wheel<E> {
         found
     }
 
-    /// One has left the front; it may have been postponed since.
+    /// Handles an entry that has left the front; its timer may have been postponed since.
     #[inline]
     fn handed_out(&mut self, least: &Entry) -> Pop {
         if self.records[least.timer].is_at(least) {
@@ -333,8 +337,8 @@ impl<E> Wheel<E> {
         Pop::More
     }
 
-    /// Takes what a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what
-    /// `then` makes of its record.
+    /// Takes the requested time and the event of a [popped](Self::pop) timer, and the result of `then` on its
+    /// record.
     #[inline]
     pub(crate) fn taken<R>(
         &mut self,
@@ -358,9 +362,9 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The least timer, if it can be told: one quantum of work.
+    /// Finds the least timer, if one quantum of work suffices.
     ///
-    /// Timers beyond `until`, in nanoseconds, may be found as well.
+    /// May also find timers beyond `until`, which is in nanoseconds.
     #[inline(never)]
     pub(crate) fn pull(&mut self, until: u64) -> Pull {
         if !self.inbox.is_empty() {
@@ -378,12 +382,12 @@ impl<E> Wheel<E> {
             if self.is_past(least.due) {
                 return Pull::Least(least.key(), least.timer);
             }
-            // One that has been at the front since there were few: slots may have others before it.
+            // An entry may be at the front since there were few timers: slots may have others before it.
             until = until.min(least.due >> self.shift);
         }
         let found = !self.is_small() && self.advance(until);
         match self.front.least() {
-            // What else is due then may be in a chain.
+            // Others due at that time may be in a chain.
             Some(least) if self.is_past(least.due) && self.front.chain.is_empty() => {
                 Pull::Least(least.key(), least.timer)
             }
@@ -392,20 +396,21 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Says whether no slot can have a timer that is due before this, or then.
+    /// Returns whether no slot can have a timer that is due by this time.
     #[inline]
     fn is_past(&self, due: u64) -> bool {
         due >> self.shift < self.horizon
     }
 
-    /// After a turn: one quantum of what keeps later ones short. False when there is nothing more to do.
+    /// Does one quantum of maintenance after a turn, which keeps later turns short. Returns false when
+    /// nothing is left to do.
     #[inline]
     pub(crate) fn tidy(&mut self, now: u64) -> bool {
         if let Some(&least) = self.front.least()
             && least.due <= now
             && self.records[least.timer].key() != least.key()
         {
-            // Postponed to this very time, and then on: nobody is to look at the past.
+            // Postponed exactly to this time, and later again: its old entry is in the past.
             self.take_out(self.records[least.timer].place);
             self.refile(least.timer);
             if self.is_small() {
@@ -438,14 +443,14 @@ impl<E> Wheel<E> {
         false
     }
 
-    /// No timer is due before this; [`u64::MAX`] if there is none. Exact after a turn, unless a slot's bound is stale; a
-    /// timer that was handed out or cancelled since may still count.
+    /// Returns a time before which no timer is due; [`u64::MAX`] if there is none. Exact after a turn, unless
+    /// a slot's bound is stale; a timer that was handed out or cancelled since may still count.
     #[inline]
     pub(crate) fn next_due(&self) -> u64 {
         if self.is_small() { self.next_due_of_few() } else { self.least }
     }
 
-    /// Inserts what is in the inbox, and takes the timer in there.
+    /// Inserts the timers of the inbox, and puts this timer there.
     #[inline(never)]
     fn make_room(&mut self, now: u64, timer: u32, due: u64) -> Place {
         self.file_inbox();
@@ -455,7 +460,7 @@ impl<E> Wheel<E> {
         self.inbox.push(timer, due).unwrap_or(Place::in_inbox(0))
     }
 
-    /// Files a record where it belongs by now.
+    /// Inserts a record at its present position.
     #[inline(always)]
     fn file(&mut self, timer: u32) {
         let record = &mut self.records[timer];
@@ -466,7 +471,7 @@ impl<E> Wheel<E> {
         let (place, begun) = self.slots.link(timer, granule, record.due, record.deadline(&self.margins));
         record.place = place;
         if let Some(level) = begun {
-            // The first of a slot, for one.
+            // For example, the first timer of a slot.
             self.opening = self.opening.min(self.opening(level, granule));
             self.gate = self.gate.min(self.opening);
         }
@@ -486,12 +491,13 @@ impl<E> Wheel<E> {
         } else if self.front.chain.is_empty() {
             self.front.insert(entry, &mut self.records);
         } else {
-            // The run is the chain's while that is handed out: its first would be taken for the least of what is left there.
+            // While a chain is handed out it uses the run: the run's first entry would be taken for the least
+            // of the chain.
             self.records[timer].place = self.front.heap.push(entry, &mut self.records);
         }
     }
 
-    /// Takes a record out of where it is inserted.
+    /// Takes a record out of its position.
     #[inline(never)]
     fn take_out(&mut self, place: Place) {
         match place.filed() {
@@ -511,7 +517,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The last timer of a chunk is gone: the chunk goes, too, but not at once.
+    /// Releases a chunk whose last timer is gone: it is kept for a while before it is freed.
     #[inline]
     fn release(&mut self, chunk: u32, home: Home) {
         if let Some(before) = self.slots.kept.keep(chunk, home) {
@@ -538,8 +544,8 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Brings the records of a chunk near, all at once. Worked on one after the other, each would be waited for
-    /// by itself: that is half of what a migration costs.
+    /// Prefetches all records of a chunk at once. Handled one after the other, each would wait for its own
+    /// cache miss: half the cost of a migration.
     #[inline]
     fn fetch(&mut self, handful: &Handful) {
         let near = handful.iter().fold(0, |near, timer| near ^ self.records[timer].due);
@@ -551,9 +557,9 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Granules of 128 ns at the least: beyond that, slots are only more.
+/// Granules of at least 128 ns: narrower ones would only mean more slots.
 const LEAST_SHIFT: u32 = 7;
-/// Granules of a millisecond at the most: beyond that, a slot is not small.
+/// Granules of at most a millisecond: beyond that, a slot is not small.
 const MOST_SHIFT: u32 = 20;
-/// A granule is at most 32 times as wide as it has to be: what is set for less ahead goes to a heap.
+/// A granule is at most 32 times as wide as necessary: timers set for less ahead go to a heap.
 const MORE_SHIFT: u32 = 5;

@@ -1,7 +1,6 @@
-//! Programs in the kernel: loading them, their maps, where they are attached, and running them.
+//! Programs in the kernel: loading, maps, attachment, and running them.
 //!
-//! Safe, because the kernel's verifier lets no program touch what it may not. Everything ends with its
-//! descriptor.
+//! Safe, because the kernel's verifier confines every program. Everything ends with its descriptor.
 
 pub mod code;
 
@@ -16,9 +15,9 @@ use super::optional::Optional;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Program {
-    /// On a socket: how much of a packet is kept.
+    /// On a socket: decides how much of a packet is kept.
     SocketFilter = 1,
-    /// On an interface: what becomes of a packet.
+    /// On an interface: decides what happens to a packet.
     Xdp = 6,
     /// At a tracepoint of the kernel.
     RawTracepoint = 17,
@@ -35,9 +34,9 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    /// An instruction of these five parts; [`code`] has names for the operations.
+    /// Makes an instruction of these five parts; [`code`] has names for the operations.
     pub const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
-        // Two bit fields of four, which the machine's byte order orders, too.
+        // Two bit fields of four, whose order depends on the machine's byte order.
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         Self { operation, registers, offset, constant }
     }
@@ -48,7 +47,7 @@ impl Instruction {
 pub struct Counter(OwnedFd);
 
 impl Counter {
-    /// A counter that stands at zero.
+    /// Makes a counter at zero.
     pub fn new() -> io::Result<Self> {
         create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
     }
@@ -101,7 +100,7 @@ impl AsRawFd for SharedWords {
     }
 }
 
-/// Places for AF_XDP sockets, to which a program can redirect packets.
+/// A map of AF_XDP sockets, to which a program can redirect packets.
 #[derive(Debug)]
 pub struct SocketMap(OwnedFd);
 
@@ -111,7 +110,7 @@ impl SocketMap {
         create_map(SOCKETS, size_of::<u32>(), places, 0).map(Self)
     }
 
-    /// Puts `socket` into a place.
+    /// Stores `socket` at an index.
     pub fn set(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let mut value = socket.as_raw_fd();
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
@@ -125,8 +124,8 @@ impl AsRawFd for SocketMap {
     }
 }
 
-/// Has the kernel verify and load a program. The verifier gives up where the thread has a signal to take, a stop or a
-/// debugger's too, and says `EAGAIN`; then it is asked once more.
+/// Has the kernel verify and load a program. The verifier gives up with `EAGAIN` if the thread has a pending
+/// signal, including a stop or a debugger's; then it is tried again.
 pub fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Load {
@@ -166,7 +165,7 @@ pub fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<
     bpf(RAW_TRACEPOINT_OPEN, &attributes)
 }
 
-/// The points on a packet's way at which it meets a program.
+/// The points on a packet's path at which a program can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Hook {
@@ -176,13 +175,13 @@ pub enum Hook {
     Generic = 2,
 }
 
-/// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. One that is
-/// there already stays.
+/// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. Does not
+/// replace an existing program.
 pub fn attach_to_interface(interface: u32, program: BorrowedFd<'_>, hook: Hook) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &[program.as_raw_fd() as u32, interface, ATTACH_XDP, hook as u32])
 }
 
-/// The name that its author gave a loaded program; empty if he gave none.
+/// Returns the name of a loaded program; empty if it has none.
 pub fn name_of(program: u32) -> io::Result<String> {
     let program = bpf(PROG_GET_BY_ID, &[program])?;
     // `struct bpf_prog_info`, as far as the name.
@@ -201,8 +200,8 @@ pub fn name_of(program: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Runs an XDP program `times` over copies of `frame`, `batch` of them at a time, and does with them what it says:
-/// they are sent, received or dropped. Every copy is used again, as it is then. Returns when that is done, or with
+/// Runs an XDP program `times` over copies of `frame`, `batch` of them at a time, and applies its verdicts:
+/// they are sent, received or dropped. Every copy is reused, as modified. Returns when that is done, or with
 /// `Interrupted` when a signal comes (Linux 5.18).
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
     #[derive(Default)]
@@ -236,18 +235,18 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -
     unsafe { command(PROG_TEST_RUN, &raw mut attributes) }
 }
 
-/// A map, its key a `u32`.
+/// Creates a map with a `u32` as its key.
 fn create_map(kind: u32, value: usize, entries: u32, flags: u32) -> io::Result<OwnedFd> {
     bpf(MAP_CREATE, &[kind, size_of::<u32>() as u32, value as u32, entries, flags])
 }
 
-/// A command that makes a descriptor.
+/// Runs a command that makes a descriptor.
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     Optional::Bpf.check()?;
-    // SAFETY: the attributes are valid for reads of their size; what they point to outlives the call,
+    // SAFETY: the attributes are valid for reads of their size; the memory they point to outlives the call,
     // and the kernel reads no more there than the attributes say.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
-    // SAFETY: the commands used here make a descriptor, which nobody else knows yet.
+    // SAFETY: the commands used here make a descriptor, which has no other owner yet.
     unsafe { super::owned(fd) }
 }
 
@@ -258,8 +257,8 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
 /// All memory that the attributes point to must be valid for the command's use of it.
 unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()> {
     Optional::Bpf.check()?;
-    // SAFETY: the attributes are valid for reads and writes of their size, and the caller vouches for what they
-    // point to.
+    // SAFETY: the attributes are valid for reads and writes of their size, and the caller guarantees the same
+    // of the memory they point to.
     let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -285,12 +284,12 @@ unsafe fn element(
     }
     let (map, padding, flags) = (map.as_raw_fd() as u32, 0, 0);
     let mut attributes = Element { map, padding, key: (&raw const key) as u64, value: value as u64, flags };
-    // SAFETY: the key has the size of every map's keys here, the caller vouches for the value, and the
-    // attributes for no more than that.
+    // SAFETY: the key has the size of every map's keys here, the caller guarantees the value, and the
+    // attributes name nothing else.
     unsafe { self::command(command, &raw mut attributes) }
 }
 
-/// Times that a program is given to the verifier, while signals keep coming.
+/// How often to retry the verifier while signals keep coming.
 const LOADS: usize = 8;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;

@@ -1,4 +1,4 @@
-//! The clock that everything here runs on, [`Monotonic`], and how two clocks are compared: [`Sandwich`].
+//! The clock that everything here runs on, [`Monotonic`], and the comparison of two clocks, [`Sandwich`].
 
 mod sandwich;
 
@@ -12,8 +12,8 @@ pub use sandwich::{SAMPLES, Sandwich};
 
 /// `CLOCK_MONOTONIC`: the default clock.
 ///
-/// It never goes back, in no thread and between none, and does not count time in suspend. The value
-/// has no size, so pass it around freely.
+/// It never goes back, within a thread or between threads, and does not count time in suspend. The value has
+/// no size, so pass it around freely.
 ///
 /// # Cost
 ///
@@ -32,13 +32,12 @@ pub use sandwich::{SAMPLES, Sandwich};
 pub struct Monotonic;
 
 impl Monotonic {
-    /// The time of a [`std::time::Instant`].
+    /// Returns the time of a [`std::time::Instant`].
     ///
-    /// On Linux an `Instant` is a reading of the same clock, but `std` does not say which. The
-    /// distance is therefore measured once per process, as the tightest of 32 sandwiches. What
-    /// remains of error, tens of nanoseconds, is the same for every conversion of a process: order
-    /// and differences of converted times are exact, and so is the way there and back. An `Instant`
-    /// before the epoch gives [`Timestamp::ZERO`].
+    /// On Linux an `Instant` is a reading of the same clock, but `std` does not expose it. The difference is
+    /// therefore measured once per process, with the tightest of 32 sandwiches. The remaining error, tens of
+    /// nanoseconds, is the same for every conversion in a process: order and differences of converted times
+    /// are exact, and so is a round trip. An `Instant` before the epoch gives [`Timestamp::ZERO`].
     ///
     /// # Cost
     ///
@@ -51,7 +50,7 @@ impl Monotonic {
         }
     }
 
-    /// The [`std::time::Instant`] at `time`, or `None` if `Instant` cannot represent it.
+    /// Returns the [`std::time::Instant`] at `time`, or `None` if `Instant` cannot represent it.
     ///
     /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), with the same accuracy and cost.
     ///
@@ -79,7 +78,8 @@ impl Clock for Monotonic {
         Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// The resolution that `clock_getres` reports: 10⁹, unless the kernel runs without high-resolution timers.
+    /// Returns the resolution that `clock_getres` reports: 10⁹, unless the kernel runs without
+    /// high-resolution timers.
     fn resolution_hz(&self) -> u64 {
         NANOS_PER_SEC / nanos(clock_getres(ClockId::Monotonic)).max(1)
     }
@@ -89,7 +89,7 @@ impl Clock for Monotonic {
 struct Anchor {
     instant: Instant,
     timestamp: Timestamp,
-    /// The most by which `timestamp` may be wrong, in nanoseconds.
+    /// The maximum error of `timestamp`, in nanoseconds.
     #[cfg_attr(not(test), expect(dead_code, reason = "the tests hold conversions to it"))]
     error: u64,
 }
@@ -109,7 +109,7 @@ fn read_instant() -> Instant {
     Instant::now()
 }
 
-/// Returns the CPU time that this thread has used so far. Interrupts that came meanwhile are charged to it, too.
+/// Returns the CPU time that this thread has used so far. Interrupts that came meanwhile are included.
 ///
 /// # Cost
 /// A system call, 0.2 µs.
@@ -118,7 +118,7 @@ pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// A time the kernel gave: never negative, and nanoseconds below one second.
+/// Converts a time from the kernel: never negative, with nanoseconds below one second.
 #[inline]
 pub fn nanos(time: Timespec) -> u64 {
     time.tv_sec as u64 * NANOS_PER_SEC + time.tv_nsec as u64
@@ -144,7 +144,7 @@ mod tests {
         let read_many = || {
             let mut last = 0;
             for i in 0..READS / THREADS {
-                // Whoever reads after another thread has published must not see less than it saw.
+                // A thread that reads after another has published must not see an earlier time.
                 let published = if i % 16 == 0 { latest.load(Ordering::Acquire) } else { last };
                 let now = Monotonic.now().as_nanos();
                 assert!(now >= published, "{now} after another thread saw {published}");

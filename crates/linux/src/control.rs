@@ -1,12 +1,12 @@
-//! Control messages: what the kernel tells about a datagram beside its bytes.
+//! Control messages: the kernel's information about a datagram, beside its bytes.
 //!
 //! ```text
 //!   ┌ length ──┬ level ┬ type ┬ data … ┬ padding ┐┌ length …
 //!   │ usize    │ i32   │ i32  │        │ to usize ││
 //! ```
 //!
-//! They are read and written as bytes with checked bounds instead of through the `CMSG_` macros: nothing
-//! here can be `unsafe`, and nothing the kernel (or a test) puts here can panic.
+//! They are read and written as bytes with checked bounds instead of through the `CMSG_` macros: nothing here
+//! is `unsafe`, and no content from the kernel (or a test) can panic.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use softtimers_core::Timestamp;
 /// Room for the control messages of one datagram.
 ///
 /// A receive time takes 32 bytes, a drop counter or a segment's size 24, a packet socket's word 40, and no caller asks
-/// for more than three; the three times of a transmission take 64; a send has a segment's size and a release time,
-/// 24 each. The kernel cuts off anything else that was switched on.
+/// for more than three; the three times of a transmission take 64; a send has a segment's size and a release
+/// time, 24 each. The kernel truncates any others.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
@@ -24,8 +24,8 @@ pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
 impl ControlBuffer {
     pub(crate) const EMPTY: Self = Self([0; 96]);
 
-    /// Writes what the kernel is to know of a send: the bytes of each segment if it is to cut it, and the
-    /// time before which it is to keep it. Returns how many bytes that takes.
+    /// Writes the control messages of a send: the bytes of each segment if the kernel shall segment it, and
+    /// the time before which the kernel shall hold it. Returns their length in bytes.
     pub(crate) fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
         let mut length = 0;
         if let Some(bytes) = segment {
@@ -38,7 +38,7 @@ impl ControlBuffer {
         length
     }
 
-    /// Writes one message at `at`; how far it reaches, with its padding.
+    /// Writes one message at `at`; returns its end, including padding.
     fn append(&mut self, at: usize, (level, kind): (libc::c_int, libc::c_int), data: &[u8]) -> usize {
         let length = HEADER + data.len();
         let parts = [&length.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), data];
@@ -53,13 +53,13 @@ impl ControlBuffer {
 pub struct Control {
     /// When the kernel received it, since 1970 on the realtime clock.
     pub received: Option<Duration>,
-    /// The number of datagrams that the socket had dropped by then; absent while there were none.
+    /// The number of datagrams that the socket had dropped by then; `None` while there were none.
     pub drops: Option<u32>,
     /// The size of the datagrams that the kernel joined to this one.
     pub segment: Option<u32>,
     /// When a packet of ours was handed to the device, since 1970 on the realtime clock.
     pub departed: Option<Duration>,
-    /// The tag of a virtual network that the kernel took out of a frame: its ethertype and its value.
+    /// The VLAN tag that the kernel took out of a frame: its ethertype and its value.
     pub vlan: Option<[u16; 2]>,
 }
 
@@ -74,7 +74,7 @@ impl Control {
                     control.drops = message.data.first_chunk().copied().map(u32::from_ne_bytes);
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
-                    // The software's, and two of the device's.
+                    // The software's time, and two of the device's.
                     control.departed = message.data.get(..message.data.len() / 3).and_then(timespec);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -96,7 +96,7 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The first message of `bytes` and what follows it; `None` at the end or where it makes no sense.
+    /// Splits off the first message of `bytes`; `None` at the end or if it is malformed.
     fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (length, rest) = bytes.split_first_chunk()?;
         let (level, rest) = rest.split_first_chunk()?;
@@ -205,7 +205,7 @@ mod tests {
             (written(Some(1_200), None), segments.clone()),
             (written(Some(1_200), Some(at)), [segments, release].concat()),
         ] {
-            // Padding is whatever was there.
+            // Padding keeps its previous content.
             assert_eq!(written.len(), expected.len());
             assert_eq!((&written[..HEADER + 2], &written[24..]), (&expected[..HEADER + 2], &expected[24..]));
         }

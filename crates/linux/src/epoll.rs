@@ -2,7 +2,7 @@
 //!
 //! `epoll_wait` counts milliseconds, so a 40 µs wait either spins or oversleeps 25 times.
 //! `epoll_pwait2` (Linux 5.11) counts nanoseconds, but a container's seccomp profile or an older
-//! kernel may refuse it. Then the epoll descriptor itself is waited for with `ppoll`:
+//! kernel may refuse it. Then `ppoll` waits for the epoll descriptor itself:
 //!
 //! ```text
 //!   Pwait2    epoll_pwait2(timeout) ────────────────────────────▶ events
@@ -31,9 +31,9 @@ pub use busy_poll::BusyPoll;
 /// The system call by which [`Epoll::wait`] sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Sleeps by `epoll_pwait2`, to the nanosecond.
+    /// `epoll_pwait2`, with nanoseconds.
     Pwait2,
-    /// By `ppoll` on the epoll descriptor, because `epoll_pwait2` is refused here.
+    /// `ppoll` on the epoll descriptor, because `epoll_pwait2` is refused here.
     Ppoll,
 }
 
@@ -66,7 +66,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// An empty set that waits by `waiting`; [`Pwait2`](Waiting::Pwait2) falls back by itself.
+    /// Makes an empty set that waits by `waiting`; [`Pwait2`](Waiting::Pwait2) falls back by itself.
     ///
     /// # Errors
     ///
@@ -111,10 +111,10 @@ impl Epoll {
     }
 
     /// Fills `events`, sleeping until a source is ready, `timeout` has passed (`None`: never), or a
-    /// signal arrived. A time-out of zero only looks.
+    /// signal arrived. A time-out of zero only polls.
     ///
-    /// No event is no promise that the time has passed: check the clock. The kernel may round the
-    /// time-out up by the thread's timer slack (50 µs unless changed); nothing rounds it down.
+    /// No event does not mean that the time has passed: check the clock. The kernel may round the time-out up
+    /// by the thread's timer slack (50 µs unless changed); nothing rounds it down.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl Epoll {
     /// # Cost
     ///
     /// One system call; two if the path is [`Ppoll`](Waiting::Ppoll) and a source became ready. A
-    /// wait of more than 10 ms that nothing ends takes one to three wake-ups more: the kernel would
-    /// add a thousandth to it, so it is slept in stages.
+    /// wait of more than 10 ms that times out takes one to three wake-ups more: the kernel would add a
+    /// thousandth to it, so it sleeps in stages.
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         in_stages(Monotonic, timeout, |stage| {
             events.filled = 0;
@@ -171,14 +171,14 @@ pub struct Events {
 }
 
 impl Events {
-    /// Room for `capacity` events per wait, between 1 and 4096; sources that find no room stay ready
-    /// for the next wait.
+    /// Makes room for `capacity` events per wait, between 1 and 4096; further sources stay ready for the next
+    /// wait.
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, MAX_EVENTS);
         Self { buffer: vec![libc::epoll_event { events: 0, u64: 0 }; capacity], filled: 0 }
     }
 
-    /// The token and the readiness of each source that was found ready.
+    /// Iterates over the token and the readiness of each ready source.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         self.buffer[..self.filled]
             .iter()
@@ -190,7 +190,7 @@ impl Events {
         self.filled
     }
 
-    /// Returns whether the wait found nothing.
+    /// Returns whether the wait found no ready source.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
@@ -244,7 +244,7 @@ fn pwait2(
     usize::try_from(filled).map_err(|_| io::Error::last_os_error())
 }
 
-/// The events that are there, without waiting.
+/// Collects the present events, without waiting.
 fn collect(epoll: BorrowedFd<'_>, buffer: &mut [libc::epoll_event]) -> io::Result<usize> {
     let (epoll, room) = (epoll.as_raw_fd(), buffer.len() as libc::c_int);
     // SAFETY: the buffer is valid for writes of as many events as it has.
@@ -252,8 +252,8 @@ fn collect(epoll: BorrowedFd<'_>, buffer: &mut [libc::epoll_event]) -> io::Resul
     usize::try_from(filled).map_err(|_| io::Error::last_os_error())
 }
 
-/// An old kernel says `ENOSYS`; so do most seccomp profiles, and some say `EPERM`. The call itself
-/// knows neither.
+/// An old kernel returns `ENOSYS`; so do most seccomp profiles, and some return `EPERM`. The call itself
+/// returns neither.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::PERM))
 }

@@ -13,10 +13,10 @@ pub struct Queues {
     pub send: u32,
 }
 
-/// The queues of an interface. `socket` is any of the network that it is in.
+/// Returns the queues of an interface. `socket` is any socket of its network namespace.
 ///
 /// # Errors
-/// `Unsupported` of an interface that has no notion of it, and so has one each way.
+/// `Unsupported` for an interface without multiple queues, which has one in each direction.
 pub fn queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<Queues> {
     // `struct ethtool_channels`: the command, the most of each kind, and how many there are.
     let mut channels = [0u32; 9];

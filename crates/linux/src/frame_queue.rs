@@ -1,12 +1,12 @@
-//! Sending many frames by one system call.
+//! Sends many frames with one system call.
 //!
-//! Frames are of very different lengths: joined ones have a thousand times as many bytes as the shortest. So they lie
-//! one behind the other, and short ones use few lines of the cache and few pages, where slots for the longest would
-//! use one of each for every frame.
+//! Frames have very different lengths: joined ones have a thousand times as many bytes as the shortest. So
+//! they are packed one after the other, and short ones use few cache lines and pages, where slots for the
+//! longest would use one of each for every frame.
 //!
 //! ```text
 //!   bytes     │ free │ frame │ frame      │ frame │ free        │ unused │
-//!                    ▲ begin                      ▲ end           no frame is cut at the end
+//!                    ▲ begin                      ▲ end           no frame is split at the end
 //!   vectors   │ ──▶  │ ──▶   │ ──▶                                              first, waiting
 //! ```
 
@@ -18,10 +18,10 @@ use std::ptr;
 use super::mmsg::{empty_header, sendmmsg};
 use super::packet::OFFLOAD_HEADER;
 
-/// Frames that wait, each behind what is to be done to it.
+/// Waiting frames, each behind its offload header.
 pub struct FrameQueue {
-    /// Those that are sent lead to the vectors of the same indices, and these into `bytes`: pointers are made for
-    /// each call, since any use of the memory by reference ends what was derived from it before.
+    /// Headers point to the vectors of the same indices, and these into `bytes`: pointers are made for each
+    /// call, since any reference to the memory invalidates pointers derived before.
     headers: Vec<libc::mmsghdr>,
     /// Where each waiting frame lies, and its length.
     vectors: Vec<libc::iovec>,
@@ -35,8 +35,8 @@ pub struct FrameQueue {
 }
 
 impl FrameQueue {
-    /// Room for `frames`, at least one, which have `bytes` in all, at least [`LEAST`]. Memory that no frame has used
-    /// costs no page.
+    /// Makes room for `frames`, at least one, with `bytes` in all, at least [`LEAST`]. Unused memory takes no
+    /// pages.
     pub fn new(frames: usize, bytes: usize) -> Self {
         let vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
         let mut header = empty_header();
@@ -71,7 +71,7 @@ impl FrameQueue {
         }
         let begin = self.begins[self.first];
         if self.end <= begin {
-            // It goes on at the front, where the newest frame is.
+            // It continues at the front, where the newest frame is.
             return (length <= begin - self.end).then_some(self.end);
         }
         if length <= all.saturating_sub(self.end) {
@@ -80,8 +80,8 @@ impl FrameQueue {
         (length <= begin).then_some(0)
     }
 
-    /// Offers the longest contiguous run of frames to the kernel, at most `most`, and forgets those that it took. Without
-    /// an error that is at least one, if one was waiting.
+    /// Offers the longest contiguous run of frames to the kernel, at most `most`, and removes those that it
+    /// took. Without an error that is at least one, if one was waiting.
     pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let run = self.waiting.min(self.vectors.len() - self.first).min(most);
         let run = self.first..self.first + run;
@@ -95,20 +95,20 @@ impl FrameQueue {
         let (start, length) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
         // The type of flags differs between C libraries.
         let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: `start` is valid for `length` headers. Each leads to a vector, and that to bytes, that this value
-        // owns, that nobody has used since the pointers were made, and of which a frame that waits has as many as the
-        // vector says.
+        // SAFETY: `start` is valid for `length` headers. Each points to a vector, and that to bytes, which
+        // this value owns, which were not used since the pointers were made, and which have the length in the
+        // vector.
         let taken = unsafe { sendmmsg(socket.as_raw_fd(), start, length, flags) };
         let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
         self.discard(taken);
         Ok(taken)
     }
 
-    /// Forgets the `count` oldest, or all if there are fewer; returns their number.
+    /// Removes the `count` oldest, or all if there are fewer; returns their number.
     pub fn discard(&mut self, count: usize) -> usize {
         let count = count.min(self.waiting);
         self.waiting -= count;
-        // An empty one starts over, in lines of the cache that were used just now.
+        // An empty queue starts over, in recently used cache lines.
         self.first = if self.waiting == 0 { 0 } else { wrapped(self.first + count, self.vectors.len()) };
         count
     }
@@ -138,8 +138,8 @@ impl fmt::Debug for FrameQueue {
     }
 }
 
-// SAFETY: the raw pointers lead into memory that the same value owns, and are followed only by the kernel, in `send`,
-// under `&mut self`.
+// SAFETY: the raw pointers point into memory that the same value owns, and only the kernel follows them, in
+// `send`, under `&mut self`.
 unsafe impl Send for FrameQueue {}
 
 // SAFETY: as above; `&self` reads lengths, and follows no raw pointer.
@@ -147,7 +147,7 @@ unsafe impl Sync for FrameQueue {}
 
 /// Bytes that precede a frame; frames begin at multiples of it.
 const SPACE: usize = 16;
-/// The longest frame that Linux joins, with what is before it.
+/// The longest frame that Linux joins, with the bytes that precede it.
 pub const LEAST: usize = 65_536 + 128;
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Against a list: what is in comes out, whatever the lengths, and what fits is taken.
+    /// Compared with a list: frames of any length come out as they went in, and those that fit are taken.
     #[test]
     fn frames_are_neither_overwritten_nor_cut() {
         let mut random = Random::stream(11, 0);

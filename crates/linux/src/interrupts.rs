@@ -1,8 +1,9 @@
-//! The interrupts that a thread's CPU time leaves out: [`Interrupts`].
+//! [`Interrupts`]: the interrupts that a thread's CPU time leaves out.
 //!
-//! A sleep with a time-out ends by a timer's interrupt, which takes its time from the thread that is running. Virtual machines
-//! pay most, for their timer is the host's: 16 µs where a system call takes 0.2. And a kernel that accounts for
-//! interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`) charges no thread with the softirqs that its own system calls raise.
+//! A sleep with a time-out ends by a timer's interrupt, which takes its time from the running thread. It is
+//! most expensive in virtual machines, because the host emulates the timer: 16 µs where a system call takes
+//! 0.2. And a kernel that accounts for interrupts separately (`CONFIG_IRQ_TIME_ACCOUNTING`) charges no thread
+//! with the softirqs that its own system calls raise.
 
 use std::io;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use softtimers_core::{Clock, Timestamp};
 use crate::clock::{Monotonic, cpu_time};
 use crate::timerfd::TimerFd;
 
-/// The way in which this machine's interrupts show in a thread's CPU time.
+/// How this machine's interrupts appear in a thread's CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interrupts {
     /// The time that a timer's interrupt takes from the thread that it comes to.
     pub timer: Duration,
-    /// They are left out of the CPU time of the thread that they interrupt.
+    /// Whether they are left out of the CPU time of the interrupted thread.
     pub left_out: bool,
 }
 
@@ -36,8 +37,8 @@ impl Interrupts {
         Ok(Interrupts::of(gaps))
     }
 
-    /// From the longest gap of each round, and the time of the round that its thread was not charged with; the medians,
-    /// since other things happen on a machine, too.
+    /// Computes it from the longest gap of each round, and the time of the round that its thread was not
+    /// charged with; uses medians, to exclude interference.
     fn of(gaps: [(u64, u64); ROUNDS]) -> Self {
         let (mut gap, mut uncharged) = (gaps.map(|(gap, _)| gap), gaps.map(|(_, uncharged)| uncharged));
         gap.sort_unstable();
@@ -60,7 +61,7 @@ fn longest_gap(end: Timestamp) -> (u64, u64) {
     (longest, (last.as_nanos() - began.as_nanos()).saturating_sub(charged))
 }
 
-/// Times that this thread gave its CPU away or was taken off it.
+/// Returns how often this thread gave up its CPU or was taken off it.
 pub fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel writes one `rusage` there, or nothing.
@@ -74,7 +75,7 @@ pub fn switches() -> u64 {
 const ROUNDS: usize = 15;
 /// Longer than it takes to arm the timer.
 const AHEAD: Duration = Duration::from_micros(30);
-/// In nanoseconds; what takes longer was no interrupt of a timer.
+/// In nanoseconds; a longer gap was not a timer's interrupt.
 const MOST: u64 = 50_000;
 /// A gap that may be the clock's own.
 const LEAST: u64 = 500;

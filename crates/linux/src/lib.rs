@@ -1,31 +1,32 @@
 //! The system calls of [softtimers](https://docs.rs/softtimers), and the only `unsafe` of its crates for Linux.
 //!
-//! **No promise is made to others**: what is here changes whenever softtimers, softtimers-net or the command want something
-//! else, in any release. It is a crate of its own so that all others can forbid `unsafe`. The few types that programs
-//! need ([`TimerSlack`], [`Slice`], [`RealTime`], [`HeldSignals`], [`epoll`], [`clock::Monotonic`]) are promised by softtimers, which
-//! re-exports them.
+//! **Not a stable API**: it changes whenever softtimers, softtimers-net or the command need it, in any
+//! release. It is a crate of its own so that all others can forbid `unsafe`. The few types that programs need
+//! ([`TimerSlack`], [`Slice`], [`RealTime`], [`HeldSignals`], [`epoll`], [`clock::Monotonic`]) are part of
+//! the API of softtimers, which re-exports them.
 //!
-//! Each file wraps one subject in small safe functions over owned and borrowed descriptors, and
-//! decides nothing: policy lives above. The exception is `signal_pacer`, whose policy has to run in a
-//! signal's handler, and with it `retries`, which it shares with softtimers-net. rustix is used where it has the call; what remains is libc:
+//! Each file wraps one subject in small safe functions over owned and borrowed descriptors, without policy,
+//! which is in the crates above. The exceptions are `signal_pacer`, whose policy has to run in a signal's
+//! handler, and `retries`, which it shares with softtimers-net. It uses rustix if that has the call,
+//! otherwise libc:
 //!
 //! | file | subject | `unsafe` because |
 //! |---|---|---|
-//! | `clock`, `clock::sandwich` | the clock that all this runs on, and how two clocks are compared | – |
+//! | `clock`, `clock::sandwich` | the clock of all this, and the comparison of two clocks | – |
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
 //! | `epoll::busy_poll` | waits that poll the receive queue | not in rustix |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
 //! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
-//! | `process_timer` | the same timer, for a handler of the program's | – |
-//! | `signal_mask` | signals that wait | not in rustix |
+//! | `process_timer` | the same timer, for the program's own handler | – |
+//! | `signal_mask` | signals kept pending | not in rustix |
 //! | `signal_pacer` | datagrams sent from that signal's handler | raw pointers into the handler; `send` |
-//! | `signal_pacer::ring` | what that handler tells the program | – |
+//! | `signal_pacer::ring` | messages from that handler to the program | – |
 //! | `retries` | when a paced flow tries again | – |
 //! | `signal_timer` | the names of these for others | – |
 //! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
-//! | `mmsg` | those two calls; under Miri, what reads and writes as the kernel would | raw pointers |
+//! | `mmsg` | those two calls; under Miri, a stand-in that reads and writes as the kernel would | raw pointers |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors, offloads, release times | not in rustix |
 //! | `tsc` | the time stamp counter | three instructions of x86-64 |
@@ -36,19 +37,19 @@
 //! | `uring` | one io_uring operation | rustix cannot know what an operation refers to |
 //! | `xdp` | AF_XDP sockets | – |
 //! | `xdp::ring` | their rings | – (by `mapping`) |
-//! | `xdp::umem` | their frames, and who has which | memory in the hands of who holds its chunk |
+//! | `xdp::umem` | their frames, and which side owns each | memory is owned through its chunk |
 //! | `ethtool` | how many queues an interface has | not in rustix |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
-//! | `bpf::code` | how they are written down, instruction by instruction | – |
-//! | `interrupts` | what a thread's CPU time leaves out | `getrusage` of a thread is not in rustix |
+//! | `bpf::code` | an assembler for them | – |
+//! | `interrupts` | interrupts that a thread's CPU time leaves out | `getrusage` of a thread is not in rustix |
 //! | `perf` | counters of software events and of caches | not in rustix |
-//! | `misses` | what the caches of a CPU missed | – (by `perf`) |
+//! | `misses` | cache misses of a CPU | – (by `perf`) |
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
-//! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
-//! | `packet_blocks` | the same in blocks, without gaps | frames are read where the kernel put them |
+//! | `packet_ring` | their receive ring | frames are read and changed in place |
+//! | `packet_blocks` | the same in blocks, without gaps | frames are read in place |
 //! | `frame_queue` | many frames per system call | not in rustix |
-//! | `optional` | calls that a filter answers by killing, tried in a child | a copy of the process |
-//! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
+//! | `optional` | calls for which a filter may kill the caller, tried in a child | a copy of the process |
+//! | `namespace` | a thread's own network namespace | rustix cannot know what is unshared |
 //! | `tap` | interfaces whose other end is a descriptor | not in rustix |
 
 #![doc(test(attr(deny(warnings))))]
@@ -111,19 +112,19 @@ pub use signal_mask::HeldSignals;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// `duration` as the kernel wants it. Beyond 292 billion years it waits only that long.
+/// Returns `duration` in the kernel's format, at most 292 billion years.
 pub fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
-/// The descriptor that a raw system call answered with, or its error.
+/// Returns the descriptor of a raw system call, or its error.
 ///
 /// # Safety
 ///
-/// If `outcome` is not negative it must be a new descriptor that nobody else owns.
+/// If `outcome` is not negative it must be a new descriptor without another owner.
 unsafe fn owned(outcome: libc::c_long) -> io::Result<OwnedFd> {
     match libc::c_int::try_from(outcome) {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

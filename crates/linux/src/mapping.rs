@@ -1,7 +1,7 @@
 //! Memory shared with the kernel: rings, and pages to touch.
 //!
-//! The other side writes whenever it likes, so nothing here is ever a reference: counters are atomics,
-//! and everything else is copied in and out byte by byte, with checked bounds.
+//! The other side may write at any time, so there are no references into it: counters are atomics, and
+//! everything else is copied in and out byte by byte, with checked bounds.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// A mapping that lasts as long as the value. All operations panic outside of it.
+/// A mapping that lasts as long as the value. All operations panic on accesses outside of it.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -18,7 +18,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// `length` bytes of what `device` offers at `offset`, shared with it.
+    /// Maps `length` bytes of `device` at `offset`, shared.
     pub(crate) fn shared(device: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
@@ -26,13 +26,13 @@ impl Mapping {
         Ok(Self::new(start.cast(), length))
     }
 
-    /// `length` bytes of zeroes in pages of the base size; none of them exists until it is touched.
+    /// Maps `length` zero bytes in pages of the base size; none is allocated until it is touched.
     pub fn untouched(length: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, flags) }?;
-        // A kernel without huge pages refuses this, and needs no asking.
-        // SAFETY: the range was mapped just now, and the advice changes no contents.
+        // A kernel without huge pages refuses this, and does not need it. SAFETY: the range was mapped just
+        // now, and the advice changes no contents.
         let _ = unsafe { madvise(start, length, Advice::LinuxNoHugepage) };
         Ok(Self::new(start.cast(), length))
     }
@@ -41,12 +41,12 @@ impl Mapping {
         Self { start: NonNull::new(start).expect("the kernel maps nothing at null"), length }
     }
 
-    /// The first byte, for a caller that has a protocol of its own with the other side.
+    /// Returns the first byte's address, for a caller with its own protocol with the other side.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The address, for a kernel that wants to be told.
+    /// Returns the address, to pass it to the kernel.
     pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
@@ -55,22 +55,22 @@ impl Mapping {
         self.length
     }
 
-    /// The counter at `offset`; what the other side wrote before it set the counter is seen too.
+    /// Loads the counter at `offset`, with acquire ordering: the other side's earlier writes are visible.
     pub(crate) fn load(&self, offset: usize) -> u32 {
         self.counter(offset).load(Ordering::Acquire)
     }
 
-    /// Sets the counter at `offset`; the other side then sees what was copied in before.
+    /// Sets the counter at `offset`, with release ordering: the other side then sees earlier copies.
     pub(crate) fn store(&self, offset: usize, value: u32) {
         self.counter(offset).store(value, Ordering::Release);
     }
 
-    /// The eight bytes at `offset`, which is a multiple of eight. What came before or after is not ordered.
+    /// Loads the eight bytes at `offset`, a multiple of eight, without ordering.
     pub(crate) fn word(&self, offset: usize) -> u64 {
         self.atomic_word(offset).load(Ordering::Relaxed)
     }
 
-    /// Sets the eight bytes at `offset`, in no order.
+    /// Sets the eight bytes at `offset`, without ordering.
     pub(crate) fn set_word(&self, offset: usize, value: u64) {
         self.atomic_word(offset).store(value, Ordering::Relaxed);
     }
@@ -108,8 +108,8 @@ impl Mapping {
     fn atomic_word(&self, offset: usize) -> &AtomicU64 {
         let place = self.range(offset, size_of::<u64>()).cast::<u64>();
         assert!(place.is_aligned(), "a word at offset {offset}");
-        // SAFETY: the place is aligned and lies inside the mapping, which lives as long as `self`; what is
-        // used as words is accessed atomically by this side, and with plain loads and stores by the other.
+        // SAFETY: the place is aligned and lies inside the mapping, which lives as long as `self`; this side
+        // accesses words atomically, the other one with plain loads and stores.
         unsafe { AtomicU64::from_ptr(place) }
     }
 
@@ -127,8 +127,8 @@ unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Unmapping what was mapped cannot fail, and a destructor has nobody to tell.
-        // SAFETY: exactly this range was mapped by `self`, and no reference into it outlives `self`.
+        // Unmapping a whole mapping cannot fail, and a destructor cannot return errors. SAFETY: exactly this
+        // range was mapped by `self`, and no reference into it outlives `self`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -1,8 +1,9 @@
 //! Cache misses of a CPU, by its own counters: [`MissCounter`].
 //!
-//! An interrupt costs more than its handler: what it evicts is missed afterwards by whom it interrupted. Soft timers §5.1
-//! counts that, for handlers at trigger states and for those of interrupts (Tables II and III). Many virtual machines have
-//! no such counters; then this says so, and there is nothing to count with instead.
+//! An interrupt costs more than its handler: the interrupted program misses the evicted cache lines
+//! afterwards. Soft timers §5.1 counts those misses, for handlers at trigger states and for those of
+//! interrupts (Tables II and III). Many virtual machines have no such counters; then this returns an error,
+//! and there is no substitute.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,7 +44,7 @@ impl Cache {
     }
 }
 
-/// Counts the misses of a CPU's cache, whoever runs there, from when it was made.
+/// Counts the misses of a CPU's cache by all programs, from its creation on.
 ///
 /// ```
 /// use softtimers_linux::misses::{Cache, MissCounter};
@@ -61,15 +62,15 @@ impl MissCounter {
     /// Begins to count reads that missed `cache` on CPU `cpu`. One system call; counting costs nothing.
     ///
     /// # Errors
-    /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or the CPU
-    /// does not count this, as many virtual ones do not: the error names which.
+    /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or
+    /// the CPU does not count this, as many virtual ones do not: the error says which.
     pub fn of(cpu: u32, cache: Cache) -> io::Result<Self> {
         let counter = perf::cache_misses(cache.number(), cpu).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "CAP_PERFMON missing".to_owned(),
                 // The counters' driver is missing, or has no such event.
                 io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {
-                    "the processor offers no performance counter for it".to_owned()
+                    "the CPU offers no performance counter for it".to_owned()
                 }
                 _ => error.to_string(),
             };
@@ -81,8 +82,8 @@ impl MissCounter {
     /// Returns the number of misses so far.
     ///
     /// # Errors
-    /// If the kernel does not tell, or counted only a part of the time (`ResourceBusy`): a CPU that is asked for more
-    /// counts than it has counters takes them in turns, and what is missing is not guessed.
+    /// If the kernel does not return it, or counted only a part of the time (`ResourceBusy`): a CPU with more
+    /// events than counters multiplexes them, and the missing part is not extrapolated.
     pub fn count(&self) -> io::Result<u64> {
         perf::count(self.0.as_fd())
             .map_err(|error| io::Error::new(error.kind(), format!("misses of {}: {error}", self.1.name())))
@@ -93,13 +94,13 @@ impl MissCounter {
 mod tests {
     use super::*;
 
-    /// Counters go up where there are any; where there are none, the reason is given.
+    /// Existing counters go up; otherwise there is an error with the reason.
     #[test]
     fn misses_are_counted_or_the_reason_is_told() {
         for cache in Cache::ALL {
             match MissCounter::of(0, cache) {
                 Ok(counter) => {
-                    // Others may count, too, and leave it a part of the time.
+                    // Other programs may count, too, and take a part of the time.
                     if let (Ok(before), Ok(after)) = (counter.count(), counter.count()) {
                         assert!(after >= before);
                     }

@@ -1,5 +1,6 @@
-//! The two system calls that follow pointers of ours to many messages. Miri has neither: under it a stand-in reads and
-//! writes through the same pointers as the kernel would, so that it sees whether they may still be used.
+//! The two system calls that follow our pointers to many messages. Miri has neither: under it a stand-in
+//! reads and writes through the same pointers as the kernel would, so that Miri checks whether they are still
+//! valid.
 
 #[cfg(not(miri))]
 pub(crate) use libc::{recvmmsg, sendmmsg};
@@ -85,17 +86,17 @@ mod tests {
     use crate::recvmmsg::RecvBuffers;
     use crate::sendmmsg::SendBuffers;
 
-    /// Two ends of one way for datagrams.
+    /// Returns the two ends of a datagram channel.
     fn pair() -> (OwnedFd, OwnedFd) {
         #[cfg(not(miri))]
         let (from, to) = std::os::unix::net::UnixDatagram::pair().unwrap();
-        // The stand-in asks neither, and Miri has no such socket.
+        // The stand-in uses neither, and Miri has no such socket.
         #[cfg(miri)]
         let (to, from) = rustix::pipe::pipe().unwrap();
         (from.into(), to.into())
     }
 
-    /// Each is what was sent, before and after another one is changed in place.
+    /// Checks that each equals the one sent, before and after another one is changed in place.
     fn takes(received: &mut RecvBuffers, socket: &OwnedFd, expected: &[Vec<u8>]) {
         assert_eq!(received.receive(socket.as_fd()).unwrap(), expected.len());
         for (index, expected) in expected.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Namespaces of a thread's own, and of a process's.
+//! Namespaces for a thread, and for a process.
 
 use std::io;
 
@@ -6,23 +6,24 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::optional::Optional;
 
-/// Gives the calling thread an empty network; it ends with the last thread and descriptor in it.
+/// Gives the calling thread an empty network namespace, which ends with its last thread and descriptor.
 pub fn unshare_network() -> io::Result<()> {
     unshare(UnshareFlags::NEWNET)
 }
 
-/// Gives the calling process, which must have one thread only, all privileges over namespaces that it
-/// makes from now on, and takes those over the machine.
+/// Gives the calling process, which must have only one thread, all privileges over namespaces that it makes
+/// from now on, and takes away those over the machine.
 pub fn unshare_user() -> io::Result<()> {
     unshare(UnshareFlags::NEWUSER)
 }
 
-/// Starts processes of the calling one in a space of their own from now on. The first is its init: with it all others end.
+/// Starts later child processes in a PID namespace of their own. The first one is its init: with it all
+/// others end.
 pub fn unshare_processes() -> io::Result<()> {
     unshare(UnshareFlags::NEWPID)
 }
 
-/// Gives the calling thread mounts of its own, and with them a root and a working directory apart from other threads'.
+/// Gives the calling thread its own mounts, root and working directory.
 pub fn unshare_mounts() -> io::Result<()> {
     unshare(UnshareFlags::NEWNS)
 }

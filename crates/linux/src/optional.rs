@@ -1,14 +1,14 @@
-//! System calls that a program can do without, tried in a child before this process makes them.
+//! Optional system calls, tried in a child before this process makes them.
 //!
-//! A filter may answer such a call by killing whoever makes it: some sandboxes do so with `bpf` or `perf_event_open`. That cannot
-//! be caught, only foreseen:
+//! A seccomp filter may kill the caller of such a call: some sandboxes do so for `bpf` or `perf_event_open`.
+//! That cannot be caught, so it is tested before:
 //!
 //! ```text
 //!   this process ──clone──▶ child: the call, with arguments that no kernel accepts ──▶ ends by itself   it may be made
 //!                                                                                  └─▶ SIGSYS           it is refused here
 //! ```
 //!
-//! The answer holds for the rest of the process, whose filters at that moment are the child's.
+//! The result holds for the lifetime of the process, whose filters at that moment are the child's.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum Optional {
     PerfEventOpen,
     /// The kernel's rings of operations.
     IoUring,
-    /// Rules for paths and connections: three calls, each of them.
+    /// Rules for paths and connections: three calls, each tried.
     Landlock,
     /// Namespaces.
     Unshare,
@@ -40,7 +40,7 @@ impl Optional {
         }
     }
 
-    /// The calls, and arguments for all of them that no kernel accepts.
+    /// Returns the calls, and arguments for all of them that no kernel accepts.
     const fn calls(self) -> (&'static [libc::c_long], [libc::c_long; 5]) {
         // Numbers and descriptors that do not exist, and the address 0.
         match self {
@@ -59,8 +59,8 @@ impl Optional {
         }
     }
 
-    /// Returns once it is known that a filter lets this call be made. The first time that costs a child, some 100 µs; where
-    /// there can be none, the call is taken for safe.
+    /// Checks that no filter kills callers of this call. The first time it starts a child, some 100 µs; if
+    /// none can be started, the call counts as safe.
     ///
     /// # Errors
     /// `PermissionDenied`, with a message that names the call, if it would kill this process.
@@ -77,9 +77,9 @@ impl Optional {
 
     fn kills(self) -> bool {
         let (calls, arguments) = self.calls();
-        // SAFETY: without flags it is a copy of this process with this thread alone, which goes on here. That makes system
-        // calls only, because locks of the allocator may be another thread's for ever, and ends. No signal tells of its end,
-        // so that no handler and no other wait of the program meets it.
+        // SAFETY: without flags it is a copy of this process with only this thread, which continues here. The
+        // child makes only system calls, because another thread may hold the allocator's lock for ever, and
+        // exits. Its end sends no signal, so that no handler and no other wait of the program sees it.
         let child = unsafe { libc::syscall(libc::SYS_clone, NONE, NONE, NONE, NONE, NONE) };
         match child {
             0 => attempt(calls, arguments),
@@ -97,7 +97,7 @@ fn attempt(calls: &[libc::c_long], [a, b, c, d, e]: [libc::c_long; 5]) -> ! {
         unsafe { libc::syscall(call, a, b, c, d, e) };
     }
     loop {
-        // SAFETY: it ends the child, and returns to nobody.
+        // SAFETY: it ends the child, and does not return.
         unsafe { libc::syscall(libc::SYS_exit_group, 0) };
     }
 }
@@ -140,7 +140,7 @@ pub fn is_killed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Kills>)
 }
 
-/// No flags, as wide as the kernel reads them.
+/// No flags, in the kernel's width.
 const NONE: libc::c_long = 0;
 const UNKNOWN: u8 = 0;
 const ANSWERED: u8 = 1;
@@ -156,7 +156,8 @@ mod tests {
     const ALL: [Optional; 5] =
         [Optional::Bpf, Optional::PerfEventOpen, Optional::IoUring, Optional::Landlock, Optional::Unshare];
 
-    /// Refused or not: by a number, as far as these tests run in no such sandbox; and what the child does stays its own.
+    /// These tests do not run in such a sandbox, so each call is allowed; and the child has no effect on this
+    /// process.
     #[test]
     fn trying_leaves_no_trace() {
         for optional in ALL {

@@ -1,4 +1,4 @@
-//! Sockets of the link layer: their addresses and options, which rustix lacks.
+//! Link-layer sockets: addresses and options that rustix lacks.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -39,8 +39,9 @@ pub fn is_outgoing(address: &[u8]) -> bool {
     address.get(10) == Some(&libc::PACKET_OUTGOING)
 }
 
-/// A non-blocking socket for whole frames on one interface. It gets those of `protocol`, of none if that is
-/// zero, and none of before it is bound. `prepare` sets what is to be set before the first one can come.
+/// Makes a non-blocking socket for whole frames on one interface. It gets those of `protocol`, none if that
+/// is zero, and none from before it is bound. `prepare` makes the settings that are needed before the first
+/// frame can arrive.
 pub fn frames(
     interface: u32,
     protocol: u16,
@@ -53,7 +54,8 @@ pub fn frames(
     Ok(socket)
 }
 
-/// Has each frame, either way, preceded by what the interface was to do to it: a `struct virtio_net_hdr`.
+/// Precedes each frame, in both directions, by a `struct virtio_net_hdr` with the offloads that the interface
+/// must do.
 pub fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, true)
 }
@@ -68,14 +70,15 @@ pub struct Instruction {
     pub holds: u8,
     /// `jf`: instructions to skip if it does not.
     pub fails: u8,
-    /// `k`: what it is done with.
+    /// `k`: the operand.
     pub constant: u32,
 }
 
-/// Has the kernel keep of each frame, or datagram with its header, what the program says. It checks the program, and refuses one that is wrong.
+/// Attaches a filter program, which decides how much of each frame, or datagram with its header, the kernel
+/// keeps. The kernel checks the program, and refuses an invalid one.
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The kernel reads it only.
+    // The kernel only reads it.
     let record = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
     let (pointer, size) = ((&raw const record).cast(), size_of_val(&record) as libc::socklen_t);
     // SAFETY: `record` is valid for reads of its size, and names `length` instructions, laid out as the kernel's, which
@@ -86,7 +89,7 @@ pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Res
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes what a filter keeps away again: the socket gets everything.
+/// Removes a filter: the socket gets everything again.
 pub fn detach_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0)
 }
@@ -96,12 +99,12 @@ pub fn set_auxiliary(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, true)
 }
 
-/// Has frames that this machine sends not come back (Linux 4.20).
+/// Excludes frames that this machine sends (Linux 4.20).
 pub fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)
 }
 
-/// Has the interface take frames for others as well, until the socket closes.
+/// Puts the interface into promiscuous mode, until the socket closes.
 pub fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: interface as i32,
@@ -112,8 +115,8 @@ pub fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     set_record(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Sets up a socket before it gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
-/// queue too, as far as that has room. Offloads are described.
+/// Prepares a socket for a ring whose slots hold frames of up to a size; longer frames are also in the
+/// socket's queue, if that has room. Turns on offload headers.
 pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_offload_headers(socket)?;
@@ -121,12 +124,12 @@ pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)
 }
 
-/// Has the interface fill a ring (`tpacket_rcv`), or with one of nothing, not any more.
+/// Makes the interface fill a ring (`tpacket_rcv`); an empty one stops that.
 pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 
-/// Has the interface fill a ring of blocks.
+/// Makes the interface fill a ring of blocks.
 pub(crate) fn set_block_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req3) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as i32)?;
     set_record(socket, libc::PACKET_RX_RING, &ring)
@@ -145,7 +148,7 @@ pub fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) -> io::
         let value = (mode | unique | flags) << 16 | u32::from(group.unwrap_or(0));
         set_number(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value as i32)
     };
-    // A group has its own word on frames that this machine sends, since Linux 5.11.
+    // Since Linux 5.11 a group has its own setting for frames that this machine sends.
     join(libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING).or_else(|_| join(0))
 }
 
@@ -156,14 +159,15 @@ pub fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
     Ok(value[0] as u16)
 }
 
-/// Frames that the ring had no room for, since this was asked last.
+/// Returns the number of frames since the last call for which the ring had no room.
 pub fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     take_counters(socket).map(|[_, drops]| drops)
 }
 
-/// Frames that came for the ring since this was asked last, and those among them that it had no room for.
+/// Returns the number of frames for the ring since the last call, and of those for which it had no room.
 pub fn take_counters(socket: BorrowedFd<'_>) -> io::Result<[u32; 2]> {
-    // `struct tpacket_stats`: packets, and drops. A ring of blocks has a third, of how often it was full; it is cut off.
+    // `struct tpacket_stats`: packets, and drops. A ring of blocks has a third, which counts how often it was
+    // full; it is truncated.
     let mut counters = [0; 2];
     get_numbers(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut counters)?;
     Ok(counters)
@@ -183,7 +187,7 @@ pub fn is_bound(socket: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(index.is_some_and(|index| index > 0))
 }
 
-/// An option of packet sockets that is a record of numbers.
+/// Sets an option of packet sockets that is a record of numbers.
 fn set_record<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, record: &T) -> io::Result<()> {
     let (record, length) = (std::ptr::from_ref(record).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: `record` is valid for reads of its size, which is the length given.

@@ -1,4 +1,4 @@
-//! The receive ring of a packet socket in blocks (TPACKET_V3): frames one behind the other, with no more room than they need.
+//! The receive ring of a packet socket in blocks (TPACKET_V3): frames packed one behind the other.
 //!
 //! ```text
 //!   │ block                              │ block                    │ block      │  status, of each: whose it is
@@ -10,12 +10,12 @@
 //!             48 bytes                                           20        14  ▲ `mac`
 //! ```
 //!
-//! The kernel hands a block over when it is full, or at the latest when its timer comes round; it then opens the next one.
-//! If that is not its own yet, the ring is full: frames are dropped and counted. A frame of 60 bytes takes 144, and a look is
-//! one load. Until a block is handed over nothing in it may be looked at, so a frame is later than it would be in a ring of
-//! [slots](crate::packet_ring), by the timer's period at the most.
+//! The kernel hands a block over when it is full, or at the latest when its timer comes round; it then opens
+//! the next one. If the kernel does not own that yet, the ring is full: frames are dropped and counted. A
+//! frame of 60 bytes takes 144, and a poll is one load. A block must not be read until it is handed over, so
+//! a frame is later than in a ring of [slots](crate::packet_ring), by at most the timer's period.
 //!
-//! Nothing that is read here is trusted: a frame that does not lie inside of its block, behind the headers, is none.
+//! Contents are not trusted: a frame that does not lie inside its block, behind the headers, is rejected.
 
 use std::io;
 use std::marker::PhantomData;
@@ -28,13 +28,13 @@ use super::mapping::Mapping;
 use super::packet;
 use super::packet_ring::TAG;
 
-/// A ring of blocks, as the one that takes frames sees it. `M` is what keeps its memory.
+/// The consumer's side of a ring of blocks. `M` owns its memory.
 #[derive(Debug)]
 pub struct BlockRing<M = Mapping> {
     start: NonNull<u8>,
     block: usize,
     blocks: usize,
-    /// The block that is walked, or is the next to be.
+    /// The block that is being read, or the next one.
     next: usize,
     walk: Option<Walk>,
     /// Keeps the ring mapped.
@@ -51,8 +51,8 @@ struct Walk {
 }
 
 impl BlockRing {
-    /// Has `socket` fill a ring of `blocks` blocks of `block` bytes, a power of two and whole pages, and hand over
-    /// each at the latest after `retire`, in milliseconds. To be called before the socket is bound.
+    /// Makes `socket` fill a ring of `blocks` blocks of `block` bytes, a power of two and whole pages, and
+    /// hand over each at the latest after `retire` milliseconds. Call it before the socket is bound.
     pub fn map(socket: BorrowedFd<'_>, blocks: usize, block: usize, retire: u32) -> io::Result<Self> {
         let length = blocks.checked_mul(block).filter(|&length| u32::try_from(length).is_ok());
         let length = length.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -61,7 +61,7 @@ impl BlockRing {
             libc::tpacket_req3 {
                 tp_block_size: block as u32,
                 tp_block_nr: blocks as u32,
-                // It says nothing of this kind of ring but that it must divide a block.
+                // Meaningless for this kind of ring, but it must divide a block.
                 tp_frame_size: block as u32,
                 tp_frame_nr: blocks as u32,
                 tp_retire_blk_tov: retire.max(1),
@@ -72,19 +72,19 @@ impl BlockRing {
         let memory = Mapping::shared(socket, length, 0)?;
         let start = memory.start();
         // SAFETY: the mapping is page-aligned and as long as all blocks, of whole pages each. It moves with the ring and ends
-        // with it. The kernel writes to blocks that it owns only.
+        // with it. The kernel writes only to blocks that it owns.
         Ok(unsafe { BlockRing::over(memory, start, block, blocks) })
     }
 }
 
 impl<M> BlockRing<M> {
-    /// The ring at `start`, which `memory` keeps.
+    /// Makes the ring at `start`, in memory that `memory` owns.
     ///
     /// # Safety
     ///
     /// `blocks` times `block` bytes from `start` on must be readable and writable as long as `memory` lives, wherever that is
-    /// moved, and `start` and `block` multiples of 16, `block` no shorter than the header of one. Who else uses them must keep
-    /// to this ring's protocol.
+    /// moved, and `start` and `block` multiples of 16, `block` no shorter than the header of one. Any other
+    /// user must follow this ring's protocol.
     unsafe fn over(memory: M, start: NonNull<u8>, block: usize, blocks: usize) -> Self {
         BlockRing { start, block, blocks, next: 0, walk: None, _memory: memory }
     }
@@ -99,7 +99,7 @@ impl<M> BlockRing<M> {
         self.walk.is_some() || self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The oldest frame. The block of the last one in it goes back to the kernel when that is dropped.
+    /// Returns the oldest frame. Dropping the last one of a block returns the block to the kernel.
     pub fn take(&mut self) -> Option<Packed<'_>> {
         let walk = self.walk.take().or_else(|| self.begin())?;
         let start = self.place();
@@ -107,7 +107,8 @@ impl<M> BlockRing<M> {
         let head = packet_head(start, self.block, walk.at);
         let left = walk.left - 1;
         let next = head.and_then(|head| walk.at.checked_add(head.tp_next_offset as usize));
-        // What makes no sense has nothing behind it, and neither has what leads out of the block or stays where it is.
+        // A malformed packet ends the block, and so does one whose offset leads out of the block or does not
+        // advance.
         let next = next.filter(|&next| left > 0 && next > walk.at && next < self.block);
         let ended = next.is_none().then_some(NonNull::from(status));
         match next {
@@ -117,15 +118,15 @@ impl<M> BlockRing<M> {
         Some(Packed { start, length: self.block, at: walk.at, head, ended, _ring: PhantomData })
     }
 
-    /// Begins the next block that was handed over with something in it.
+    /// Begins the next non-empty block that was handed over.
     fn begin(&mut self) -> Option<Walk> {
-        // One without packets is never handed over; if it were, it must not hold up the others.
+        // The kernel never hands over an empty block; if it did, that must not block the others.
         for _ in 0..self.blocks {
             if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return None;
             }
             // SAFETY: the record is aligned and inside the block, and the kernel gave it to us: its status, which was read with
-            // acquiring, says so, and nobody else walks blocks while we hold `&mut self`.
+            // acquiring, says so, and no other code reads blocks while we hold `&mut self`.
             let header = unsafe { self.record().cast::<libc::tpacket_hdr_v1>().read() };
             if header.num_pkts > 0 {
                 return Some(Walk { at: header.offset_to_first_pkt as usize, left: header.num_pkts });
@@ -136,7 +137,7 @@ impl<M> BlockRing<M> {
         None
     }
 
-    /// The block that is walked, or is the next to be.
+    /// The block that is being read, or the next one.
     fn place(&self) -> NonNull<u8> {
         // SAFETY: `next` is below the number of blocks, all of which lie inside the memory.
         unsafe { self.start.add(self.next * self.block) }
@@ -155,10 +156,10 @@ impl<M> BlockRing<M> {
     }
 }
 
-// SAFETY: the pointer leads into memory that the mapping keeps, and is followed through the ring only.
+// SAFETY: the pointer points into memory that the mapping owns, and is followed only through the ring.
 unsafe impl Send for BlockRing<Mapping> {}
 
-/// The header of the packet at an offset of a block that is ours; `None` if it does not lie inside.
+/// Reads the header of the packet at an offset of a block that is ours; `None` if it does not lie inside.
 fn packet_head(block: NonNull<u8>, length: usize, at: usize) -> Option<libc::tpacket3_hdr> {
     at.checked_add(HEADERS).filter(|&end| end <= length)?;
     // SAFETY: as just checked, the header lies inside the block.
@@ -175,7 +176,7 @@ pub struct Packed<'r> {
     length: usize,
     /// The offset of the packet in it.
     at: usize,
-    /// `None`: it makes no sense.
+    /// `None` if it is malformed.
     head: Option<libc::tpacket3_hdr>,
     /// The status of the block, if nothing follows in it.
     ended: Option<NonNull<AtomicU32>>,
@@ -183,7 +184,7 @@ pub struct Packed<'r> {
 }
 
 impl Packed<'_> {
-    /// Returns the kernel's word for whom the frame was meant for, or that this machine sent it: `PACKET_HOST` and so on.
+    /// Returns the packet type: its addressee, or that this machine sent it (`PACKET_HOST` and so on).
     pub fn kind(&self) -> u8 {
         if self.head.is_none() {
             return libc::PACKET_HOST;
@@ -194,7 +195,7 @@ impl Packed<'_> {
         unsafe { kind.read() }
     }
 
-    /// The tag that was taken out of the frame: the ethertype, and the tag's value.
+    /// Returns the tag that was taken out of the frame: the ethertype, and the tag's value.
     pub fn tag(&self) -> Option<[u16; 2]> {
         let head = self.head?;
         let has = |flag| head.tp_status & flag != 0;
@@ -206,7 +207,7 @@ impl Packed<'_> {
         has(libc::TP_STATUS_VLAN_VALID).then_some([kind, head.hv1.tp_vlan_tci as u16])
     }
 
-    /// Returns whether the checksum of the frame's transport was found right.
+    /// Returns whether the transport checksum was verified.
     pub fn is_verified(&self) -> bool {
         self.head.is_some_and(|head| head.tp_status & libc::TP_STATUS_CSUM_VALID != 0)
     }
@@ -216,13 +217,13 @@ impl Packed<'_> {
         self.head.map_or(Duration::ZERO, |head| Duration::new(head.tp_sec.into(), head.tp_nsec))
     }
 
-    /// Returns the frame's length in bytes, without that tag; what [`bytes`](Self::bytes) gives may be shorter.
+    /// Returns the frame's length in bytes, without that tag; [`bytes`](Self::bytes) may be shorter.
     pub fn frame_length(&self) -> usize {
         self.head.map_or(0, |head| head.tp_len as usize)
     }
 
-    /// Returns the part of the frame that is there, with room for a tag before it: its bytes begin behind that. `None` if it
-    /// makes no sense.
+    /// Returns the captured part of the frame, with room for a tag before it: its bytes begin behind that.
+    /// `None` if it is malformed.
     pub fn bytes(&mut self) -> Option<&mut [u8]> {
         let head = self.head?;
         let (mac, kept) = (usize::from(head.tp_mac), head.tp_snaplen as usize);
@@ -233,8 +234,8 @@ impl Packed<'_> {
         }
         // SAFETY: as just checked, these bytes lie inside the block.
         let place = unsafe { self.start.add(begin) };
-        // SAFETY: as above, behind the headers of their packet. The block is ours until the last packet of it is dropped, and
-        // `&mut self` keeps others off.
+        // SAFETY: as above, behind the headers of their packet. The block is ours until its last packet is
+        // dropped, and `&mut self` is exclusive.
         Some(unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), end - begin) })
     }
 }
@@ -251,17 +252,17 @@ impl Drop for Packed<'_> {
 
 /// The bytes that a block has before its first packet.
 pub const BLOCK_HEADER: usize = size_of::<libc::tpacket_block_desc>();
-/// The bytes that a frame with Ethernet's header takes in a block beside its own, at the most: what is before it, and the gap to
-/// the next.
+/// The most bytes that a frame with an Ethernet header takes in a block beside its own: those before it, and
+/// the gap to the next.
 pub const PACKET_HEADER: usize = FRAME - 14 + 8;
 
-/// The offset of a block's record in it, behind a version and a place for data of nobody's.
+/// The offset of a block's record, behind a version and private data, which is unused.
 const RECORD: usize = 8;
 /// `struct tpacket3_hdr`, and a `struct sockaddr_ll`.
 const HEADERS: usize = libc::TPACKET3_HDRLEN;
 /// The kind of packet in the latter.
 const KIND: usize = size_of::<libc::tpacket3_hdr>() + 10;
-/// The offset in its packet of what is behind Ethernet's header.
+/// The offset in a packet of the data behind Ethernet's header.
 const FRAME: usize = 96;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The receive ring of a packet socket (TPACKET_V2): frames where the kernel has put them.
+//! The receive ring of a packet socket (TPACKET_V2): frames are read in place.
 //!
 //! ```text
 //!   │ slot            │ slot            │ slot            │ slot            │  status, of each: whose it is
@@ -9,11 +9,11 @@
 //!            32 bytes                             20                10       ▲ `mac`
 //! ```
 //!
-//! A slot belongs to one side at a time. The kernel fills it, and then sets its status; the program works on the
-//! frame where it lies, and then clears the status. Both go round; if the kernel's next slot is not its own the
-//! ring is full, and the frame is dropped and counted. There are no other counters, so a look is one load.
+//! A slot belongs to one side at a time. The kernel fills it, and then sets its status; the program works on
+//! the frame in place, and then clears the status. If the kernel does not own its next slot, the ring is
+//! full, and the frame is dropped and counted. There are no other counters, so a poll is one load.
 //!
-//! Nothing that is read here is trusted: a frame that does not lie inside of its slot, behind the headers, is none.
+//! Contents are not trusted: a frame that does not lie inside its slot, behind the headers, is rejected.
 
 use std::io;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::mapping::Mapping;
 use super::packet::{self, OFFLOAD_HEADER};
 
-/// A ring, as the one that takes frames sees it. `M` is what keeps its memory.
+/// The consumer's side of a ring. `M` owns its memory.
 #[derive(Debug)]
 pub struct RxRing<M = Mapping> {
     start: NonNull<u8>,
@@ -37,8 +37,8 @@ pub struct RxRing<M = Mapping> {
 }
 
 impl RxRing {
-    /// Has `socket` fill a ring of at least `slots`, each with room for a frame of `bytes`. To be called before the
-    /// socket is bound, with offloads asked for.
+    /// Makes `socket` fill a ring of at least `slots`, each with room for a frame of `bytes`. Call it before
+    /// the socket is bound, with offload headers on.
     pub fn map(socket: BorrowedFd<'_>, slots: usize, bytes: usize) -> io::Result<Self> {
         let slot = (FRAME + bytes).next_multiple_of(libc::TPACKET_ALIGNMENT).next_power_of_two();
         let block = slot.max(BLOCK);
@@ -50,13 +50,14 @@ impl RxRing {
         let memory = Mapping::shared(socket, length, 0)?;
         let start = memory.start();
         // SAFETY: the mapping is page-aligned and as long as all slots, of a multiple of 16 bytes each. It moves with
-        // the ring and ends with it. The kernel writes to slots that it owns only.
+        // the ring and ends with it. The kernel writes only to slots that it owns.
         Ok(unsafe { RxRing::over(memory, start, slot, slots) })
     }
 
-    /// Has `socket`, which fills this ring, fill a new one; what is in it is lost. After an error no frame comes any more.
+    /// Makes `socket`, which fills this ring, fill a new one; frames in the old one are lost. After an error
+    /// no more frames come.
     pub fn renew(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        // The kernel does not part from a ring that is mapped. Zeroes are slots that are the kernel's.
+        // The kernel does not release a mapped ring. Zero bytes mean slots owned by the kernel.
         self.replace(Mapping::untouched(self.slot * self.slots)?);
         packet::set_receive_ring(socket, shape(0, 0))?;
         packet::set_receive_ring(socket, shape(self.slot, self.slots))?;
@@ -71,7 +72,7 @@ impl RxRing {
     }
 }
 
-/// The kernel's description of a ring of `slots` slots of `slot` bytes; an empty one for zero.
+/// Returns the kernel's description of a ring of `slots` slots of `slot` bytes; an empty one for zero.
 fn shape(slot: usize, slots: usize) -> libc::tpacket_req {
     let block = if slots == 0 { 0 } else { slot.max(BLOCK) };
     libc::tpacket_req {
@@ -83,12 +84,13 @@ fn shape(slot: usize, slots: usize) -> libc::tpacket_req {
 }
 
 impl<M> RxRing<M> {
-    /// The ring at `start`, which `memory` keeps.
+    /// Makes the ring at `start`, in memory that `memory` owns.
     ///
     /// # Safety
     ///
     /// `slots` times `slot` bytes from `start` on must be readable and writable as long as `memory` lives, wherever
-    /// that is moved, and `start` and `slot` multiples of 16. Who else uses them must keep to this ring's protocol.
+    /// that is moved, and `start` and `slot` multiples of 16. Any other user must follow this ring's
+    /// protocol.
     unsafe fn over(memory: M, start: NonNull<u8>, slot: usize, slots: usize) -> Self {
         RxRing { start, slot, slots, next: 0, _memory: memory }
     }
@@ -103,7 +105,7 @@ impl<M> RxRing<M> {
         self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The oldest frame. Its slot goes back to the kernel when it is dropped.
+    /// Returns the oldest frame. Dropping it returns its slot to the kernel.
     pub fn take(&mut self) -> Option<Slot<'_>> {
         let status = self.status(self.next).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
@@ -112,7 +114,7 @@ impl<M> RxRing<M> {
         let start = self.place(self.next);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
         // SAFETY: the slot is aligned and longer than the header, and the kernel gave it to us: its status, which
-        // was read with acquiring, says so, and nobody else takes slots while we hold `&mut self`.
+        // was read with acquiring, says so, and no other code takes slots while we hold `&mut self`.
         let header = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
         Some(Slot { start, length: self.slot, status, header, _ring: PhantomData })
     }
@@ -129,7 +131,7 @@ impl<M> RxRing<M> {
     }
 }
 
-// SAFETY: the pointer leads into memory that the mapping keeps, and is followed through the ring only.
+// SAFETY: the pointer points into memory that the mapping owns, and is followed only through the ring.
 unsafe impl Send for RxRing<Mapping> {}
 
 /// A slot that is ours.
@@ -148,23 +150,23 @@ impl Slot<'_> {
         self.kind() == libc::PACKET_OUTGOING
     }
 
-    /// Returns the kernel's word for whom the frame was meant for, or that this machine sent it: `PACKET_HOST` and so on.
+    /// Returns the packet type: its addressee, or that this machine sent it (`PACKET_HOST` and so on).
     pub fn kind(&self) -> u8 {
         // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
         unsafe { self.at(KIND).read() }
     }
 
-    /// Returns whether the socket's queue has the frame as a whole, because the slot has no room for it.
+    /// Returns whether the whole frame is in the socket's queue, because the slot has no room for it.
     pub fn has_copy(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0
     }
 
-    /// Returns whether the checksum of the frame's transport was found right.
+    /// Returns whether the transport checksum was verified.
     pub fn is_verified(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
     }
 
-    /// The tag that was taken out of the frame: the ethertype, and the tag's value.
+    /// Returns the tag that was taken out of the frame: the ethertype, and the tag's value.
     pub fn tag(&self) -> Option<[u16; 2]> {
         let has = |flag| self.status & flag != 0;
         let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
@@ -180,12 +182,12 @@ impl Slot<'_> {
         Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
     }
 
-    /// Returns the frame's length in bytes, without that tag; what [`bytes`](Slot::bytes) gives may be shorter.
+    /// Returns the frame's length in bytes, without that tag; [`bytes`](Slot::bytes) may be shorter.
     pub fn frame_length(&self) -> usize {
         self.header.tp_len as usize
     }
 
-    /// Returns the offloads that were left for the interface to do, if the slot makes sense.
+    /// Returns the offloads that were left to the interface, if the slot is well-formed.
     pub fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
         let (start, _) = self.bounds()?;
         let place = self.at(start - OFFLOAD_HEADER).cast::<[u8; OFFLOAD_HEADER]>();
@@ -194,13 +196,13 @@ impl Slot<'_> {
         Some(unsafe { place.read() })
     }
 
-    /// Returns the part of the frame that is in the slot, with room for a tag before it where the offloads were: its
-    /// bytes begin behind that. `None` if the slot makes no sense.
+    /// Returns the part of the frame that is in the slot, with room for a tag before it in place of the
+    /// offloads: its bytes begin behind that. `None` if the slot is malformed.
     pub fn bytes(&mut self) -> Option<&mut [u8]> {
         let (start, length) = self.bounds()?;
         let place = self.at(start - TAG).as_ptr();
         // SAFETY: `bounds` has checked that these bytes, of which there are `TAG` more in front, lie inside the slot,
-        // behind the headers. The slot is ours until `self` is dropped, and `&mut self` keeps others off.
+        // behind the headers. The slot is ours until `self` is dropped, and `&mut self` is exclusive.
         Some(unsafe { std::slice::from_raw_parts_mut(place, TAG + length) })
     }
 
@@ -210,7 +212,7 @@ impl Slot<'_> {
         unsafe { self.start.add(offset) }
     }
 
-    /// Returns the offset of the frame, and how much of it is there.
+    /// Returns the offset of the frame, and the length of its captured part.
     fn bounds(&self) -> Option<(usize, usize)> {
         let (start, length) = (usize::from(self.header.tp_mac), self.header.tp_snaplen as usize);
         let inside = start.checked_add(length).is_some_and(|end| end <= self.length);
@@ -226,7 +228,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Bytes of a tag, and of the room that there is for one before each frame.
+/// Bytes of a tag, and of the room for one before each frame.
 pub const TAG: usize = 4;
 /// Bytes that the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
 pub(crate) const RESERVE: u32 = 6;

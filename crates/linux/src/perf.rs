@@ -11,7 +11,7 @@ pub fn page_faults() -> io::Result<OwnedFd> {
     open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, flags, Of::ThisThread)
 }
 
-/// Counts the misses of reads of a cache, by its number in the kernel's interface, on a CPU, whoever runs there.
+/// Counts the read misses of a cache, by its number in the kernel's interface, by all programs on a CPU.
 pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
     let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
     open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
@@ -47,14 +47,15 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
             PERF_FLAG_FD_CLOEXEC,
         )
     };
-    // SAFETY: the call makes a descriptor, which nobody else knows yet.
+    // SAFETY: the call makes a descriptor, which has no other owner yet.
     unsafe { super::owned(fd) }
 }
 
 /// Returns the count of a counter.
 ///
 /// # Errors
-/// `ResourceBusy` if it counted a part of the time only: a CPU with more events to count than counters takes turns.
+/// `ResourceBusy` if it counted only a part of the time: a CPU with more events than counters multiplexes
+/// them.
 pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
     let mut words = [0; 3 * size_of::<u64>()];
     rustix::io::read(counter, &mut words)?;
@@ -63,13 +64,14 @@ pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
     whole(count, enabled, running)
 }
 
-/// The count, if it was counted all the time but for the few nanoseconds between two looks at the kernel's clock.
+/// Returns the count, if it covers all the time except for the few nanoseconds between two clock reads of the
+/// kernel.
 fn whole(count: u64, enabled: u64, running: u64) -> io::Result<u64> {
     if enabled.saturating_sub(running) <= enabled / 1_000 {
         return Ok(count);
     }
     let share = running as f64 / enabled as f64 * 100.0;
-    let why = format!("it was counted {share:.1}% of the time, for the processor has too few counters");
+    let why = format!("it was counted {share:.1}% of the time, because the CPU has too few counters");
     Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
 }
 

@@ -1,17 +1,17 @@
 //! A POSIX timer whose signal interrupts the thread that made it.
 //!
-//! It is the one thing in user space that can interrupt a handler which runs too long. Each expiry costs an
-//! interrupt, a signal frame and the return from it.
+//! Only a signal can interrupt a handler in user space that runs too long. Each expiry costs an interrupt, a
+//! signal frame and the return from it.
 //!
 //! ```text
-//!   the thread   ── handler ──────┐           ┌──── goes on where it was ──▶
+//!   the thread   ── handler ──────┐           ┌──── continues ───────────▶
 //!   timer expires ────────────────▼           │
 //!   on the same stack          on_signal: count it, run the hook, errno as it was
 //! ```
 //!
-//! Very little may run there: no allocation, no lock, no panic. So the hook is no closure of the
-//! caller's but a function of this folder ([`signal_pacer`](super::signal_pacer) has one), and the
-//! public one only counts.
+//! Very little may run there: no allocation, no lock, no panic. So the hook is not a closure of the caller
+//! but a function of this crate ([`signal_pacer`](super::signal_pacer) has one), and the public timer only
+//! counts.
 
 use std::io;
 use std::marker::PhantomData;
@@ -25,12 +25,12 @@ use softtimers_core::Timestamp;
 
 /// A timer that interrupts the thread that made it, with a real-time signal; at most one a thread.
 ///
-/// Use it to learn what an interrupt costs, or to end a sleep. A program that wants to be told of a
-/// time without being interrupted wants `softtimers::Backup`.
+/// Use it to measure the cost of an interrupt, or to end a sleep. A program that needs a notification without
+/// an interruption uses `softtimers::Backup`.
 ///
-/// While one exists, the signal's handler is ours; dropping the last one restores what was there,
-/// and each restores its thread's signal mask: the signal is blocked again if it was before, or if the
-/// program has blocked it since.
+/// While one exists, the signal's handler is ours; dropping the last one restores the previous handler, and
+/// each restores its thread's signal mask: the signal is blocked again if it was before, or if the program
+/// has blocked it since.
 ///
 /// ```
 /// use softtimers_core::Clock;
@@ -47,11 +47,11 @@ pub struct SignalTimer {
     id: Id,
     _mask: Mask,
     _handler: Handler,
-    /// The signal goes to this thread, whose thread-local state it works on.
+    /// Not `Send`: the signal goes to this thread, and uses its thread-local state.
     _thread: PhantomData<*const ()>,
 }
 
-/// A function to run in the handler, and what it works on.
+/// A function to run in the handler, and its data.
 #[derive(Debug)]
 pub(super) struct Hook {
     pub(super) run: unsafe fn(*mut ()),
@@ -74,7 +74,7 @@ thread_local! {
 }
 
 impl SignalTimer {
-    /// A disarmed timer for this thread.
+    /// Makes a disarmed timer for this thread.
     ///
     /// # Errors
     /// `AlreadyExists` if this thread has one; `AddrInUse` if the program handles the signal itself;
@@ -95,13 +95,13 @@ impl SignalTimer {
 
     fn make() -> io::Result<Self> {
         THREAD.with(|thread| thread.signals.store(0, Ordering::Relaxed));
-        // The handler first and the timer last: what goes wrong in between takes back what was done.
+        // The handler first and the timer last: an error in between undoes the previous steps.
         let handler = Handler::install()?;
         let mask = Mask::admit()?;
         Ok(SignalTimer { id: Id::create()?, _mask: mask, _handler: handler, _thread: PhantomData })
     }
 
-    /// Interrupts once, at `due`: at once if that is past. Replaces what was armed.
+    /// Interrupts once, at `due`: at once if that is past. Replaces the previous setting.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -109,8 +109,8 @@ impl SignalTimer {
         self.id.arm_at(due)
     }
 
-    /// Interrupts at `first` and every `period` after it, without being armed again. Replaces what
-    /// was armed.
+    /// Interrupts at `first` and every `period` after it, without being armed again. Replaces the previous
+    /// setting.
     ///
     /// # Errors
     /// `InvalidInput` if `period` is zero.
@@ -132,7 +132,7 @@ impl SignalTimer {
         self.id.disarm()
     }
 
-    /// Signals handled since the timer was made.
+    /// Returns the number of signals handled since the timer was made.
     ///
     /// # Cost
     /// One relaxed load.
@@ -140,12 +140,12 @@ impl SignalTimer {
         THREAD.with(|thread| thread.signals.load(Ordering::Relaxed))
     }
 
-    /// Expiries of a periodic timer that the last signal stands for beside its own.
+    /// Returns the further expiries of a periodic timer that the last signal stands for.
     pub fn overruns(&self) -> u64 {
         self.id.overruns()
     }
 
-    /// The timer itself, for a hook that arms it anew.
+    /// Returns the timer's id, for a hook that arms it again.
     pub(super) fn id(&self) -> Id {
         self.id
     }
@@ -158,8 +158,9 @@ impl SignalTimer {
     /// also before the timer is armed: it neither allocates nor locks nor panics.
     pub(super) unsafe fn hook(&self, hook: *mut Hook) {
         THREAD.with(|thread| thread.hook.store(hook, Ordering::Release));
-        // The store keeps what is before it in front of it, not what is after it behind: the compiler could read or free
-        // what the former hook used while a signal can still run it. The handler is on this thread; no CPU reorders.
+        // The store orders the accesses before it, not those after it: the compiler could read or free the
+        // former hook's data while a signal can still run it. The handler is on this thread, so a compiler
+        // fence suffices.
         compiler_fence(Ordering::SeqCst);
     }
 }
@@ -191,7 +192,7 @@ extern "C" fn on_signal(_: libc::c_int) {
             unsafe { (hook.run)(hook.data) };
         }
     });
-    // SAFETY: as above; what the hook's system calls left there is not the interrupted program's.
+    // SAFETY: as above; the hook's system calls must not change the interrupted program's errno.
     unsafe { errno.write(before) };
 }
 
@@ -209,7 +210,7 @@ impl Id {
         Self::with(event)
     }
 
-    /// One that signals the process, whichever thread lets the signal through.
+    /// Makes one that signals the process: any thread that does not block the signal.
     pub(super) fn of_process(signal: libc::c_int) -> io::Result<Self> {
         // SAFETY: all zeros is a valid `sigevent`.
         let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -242,8 +243,8 @@ impl Id {
 
     fn set_raw(self, value: Duration, interval: Duration) -> io::Result<()> {
         let spec = libc::itimerspec { it_value: timespec(value), it_interval: timespec(interval) };
-        // SAFETY: the timer exists as long as its owner; the times are valid for reads, and the
-        // old ones are not asked for.
+        // SAFETY: the timer exists as long as its owner; the times are valid for reads, and the old ones are
+        // not requested.
         let set =
             unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &raw const spec, ptr::null_mut()) };
         if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -256,7 +257,7 @@ impl Id {
         u64::try_from(overruns).unwrap_or(0)
     }
 
-    /// To be called once, by the destructor of the timer's only owner.
+    /// Deletes the timer; call it once, in the destructor of its only owner.
     pub(super) fn delete(self) {
         // SAFETY: called once, by the destructor of the timer's only owner.
         unsafe { libc::timer_delete(self.0) };
@@ -274,7 +275,7 @@ fn timespec(duration: Duration) -> libc::timespec {
 #[derive(Debug)]
 struct Handler;
 
-/// The number of handlers, and the action that was there before the first.
+/// The number of handlers, and the action before the first.
 static HANDLERS: Mutex<(usize, Option<libc::sigaction>)> = Mutex::new((0, None));
 
 impl Handler {
@@ -284,9 +285,9 @@ impl Handler {
             // SAFETY: all zeros is a valid `sigaction`: the default action, and no signal blocked.
             let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
             ours.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            // Calls that can be restarted are; those that wait for a time return to their loop.
+            // Restarts calls that can be restarted; timed waits return to their loop.
             ours.sa_flags = libc::SA_RESTART;
-            // Only asked at first: a handler of the program's must not miss a signal meanwhile.
+            // Only query at first: the program's own handler must not miss a signal meanwhile.
             let found = exchange(None)?;
             if found.sa_sigaction != libc::SIG_DFL && found.sa_sigaction != libc::SIG_IGN {
                 return Err(io::Error::new(
@@ -309,13 +310,13 @@ impl Drop for Handler {
             return;
         }
         if let Some(before) = handlers.1.take() {
-            // What the kernel itself reported cannot be refused.
+            // The kernel does not refuse an action that it reported.
             let _ = exchange(Some(&before));
         }
     }
 }
 
-/// The action of the signal until now; only asked for if there is no new one.
+/// Sets a new action, if given, and returns the previous one.
 fn exchange(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::uninit();
@@ -347,7 +348,7 @@ impl Mask {
 }
 
 impl Drop for Mask {
-    /// Restores our signal's bit alone: the program may have changed others meanwhile.
+    /// Restores only our signal's bit: the program may have changed others meanwhile.
     fn drop(&mut self) {
         // SAFETY: the set is initialised.
         if unsafe { libc::sigismember(&raw const self.0, signal()) } != 1 {
@@ -375,7 +376,7 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 5
 }
 
-/// Sends this thread the signal as somebody else might, where a timer exists.
+/// Sends this thread the signal as another program might, while a timer exists.
 #[cfg(test)]
 pub(super) fn raise_own() {
     assert_eq!(THREAD.with(|thread| thread.owned.load(Ordering::Relaxed)), 1, "it would end the process");
@@ -390,7 +391,7 @@ fn block() {
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_ours(), ptr::null_mut()) };
 }
 
-/// As a section of a program that must not be interrupted.
+/// Runs `section` with the signal blocked, as a program might.
 #[cfg(test)]
 pub(super) fn with_own_blocked(section: impl FnOnce()) {
     block();
@@ -464,7 +465,7 @@ mod tests {
         assert!(timer.arm_periodic(first, Duration::ZERO).is_err());
     }
 
-    /// Again and again, for the first may come before the thread sleeps.
+    /// Periodic, because the first signal may come before the thread sleeps.
     #[test]
     fn a_sleep_is_ended_by_it() {
         let timer = SignalTimer::new().unwrap();
@@ -510,7 +511,7 @@ mod tests {
         .unwrap();
     }
 
-    /// The program's own handler stays in place while it is asked for.
+    /// The program's own handler stays in place during the query.
     #[test]
     fn asking_for_the_action_does_not_change_it() {
         let _timer = SignalTimer::new().unwrap();

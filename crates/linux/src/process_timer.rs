@@ -16,8 +16,8 @@ impl ProcessTimer {
     /// Creates a disarmed timer.
     ///
     /// # Errors
-    /// `InvalidInput` for a number that is no signal, or one that nobody can handle; or if the kernel refuses another
-    /// timer.
+    /// `InvalidInput` for an invalid signal number, or one that cannot be handled; or if the kernel refuses
+    /// another timer.
     pub fn new(signal: i32) -> io::Result<Self> {
         let taken =
             [libc::SIGKILL, libc::SIGSTOP].contains(&signal) || (32..libc::SIGRTMIN()).contains(&signal);
@@ -30,7 +30,7 @@ impl ProcessTimer {
         Ok(ProcessTimer { id: Id::of_process(signal)? })
     }
 
-    /// Signals once, at `due`: at once if that is past. Replaces what was armed.
+    /// Signals once, at `due`: at once if that is past. Replaces the previous setting.
     pub fn arm_at(&self, due: Timestamp) -> io::Result<()> {
         self.id.arm_at(due)
     }

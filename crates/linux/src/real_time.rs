@@ -1,7 +1,7 @@
-//! A thread of a real-time class that cannot take its CPU for good.
+//! A real-time thread that cannot monopolise its CPU.
 //!
-//! A thread that runs first in, first out keeps everything else off its CPU, also the shell that would end it. So the
-//! class comes with a limit: a thread that runs that long without a sleep ends its process.
+//! A thread of the class FIFO keeps everything else off its CPU, including the shell that would end it. So
+//! the class comes with a limit: a thread that runs that long without a sleep ends its process.
 
 use std::io;
 use std::marker::PhantomData;
@@ -11,9 +11,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::sched_attr::Attributes;
 
-/// Holds this thread in `SCHED_FIFO`, at the lowest priority of that class; dropping it restores the class before.
+/// Holds this thread in `SCHED_FIFO`, at the lowest priority of that class; dropping it restores the previous
+/// class.
 ///
-/// For measurements beside the ordinary class. Threads and processes that are started meanwhile inherit it.
+/// For comparisons with the ordinary class. Threads and processes that are started meanwhile inherit it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +30,7 @@ use super::sched_attr::Attributes;
 pub struct RealTime {
     before: Attributes,
     limit: Rlimit,
-    /// Stays on the thread whose class it restores.
+    /// Not `Send`: it restores the class of its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -39,12 +40,12 @@ impl RealTime {
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_SYS_NICE` and with an `RLIMIT_RTPRIO` of zero; the system's error otherwise.
-    /// The thread is then as it was.
+    /// The thread is then unchanged.
     pub fn hold(most: Duration) -> io::Result<Self> {
         let before = Attributes::read()?;
         let limit = getrlimit(Resource::Rttime);
         let asked = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        // The hard limit stays: nobody without privileges could raise it again.
+        // The hard limit stays: without privileges it could not be raised again.
         let soft = [limit.current, limit.maximum].into_iter().flatten().fold(asked, u64::min);
         setrlimit(Resource::Rttime, Rlimit { current: Some(soft), maximum: limit.maximum })?;
         let held = RealTime { before, limit, _thread: PhantomData };
@@ -54,7 +55,7 @@ impl RealTime {
 }
 
 impl Drop for RealTime {
-    /// Neither takes a privilege, and a destructor has nobody to tell.
+    /// Neither call needs a privilege, and a destructor cannot return errors.
     fn drop(&mut self) {
         let _ = self.before.write();
         let Rlimit { current, maximum } = self.limit;

@@ -1,4 +1,4 @@
-//! Receiving many datagrams by one system call, into memory that is made once.
+//! Receives many datagrams with one system call, into preallocated memory.
 //!
 //! ```text
 //!   headers[i] ──▶ vectors[i] ──▶ payload[i × size ..]      what was sent
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The arrows are raw pointers that the kernel follows. They are set once: the vectors they point
-//! into never grow, and moving a `Vec` leaves its elements where they are. They are derived from the vectors' own
-//! pointers, and what is shared or changed between two calls is so by the same: a mutable reference to a whole vector
-//! would end what was derived before it.
+//! into never grow, and moving a `Vec` leaves its elements where they are. They are derived from the vectors'
+//! own pointers, and so is every access between two calls: a mutable reference to a whole vector would
+//! invalidate the pointers derived before.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use super::control::ControlBuffer;
 use super::mmsg::{empty_header, recvmmsg};
 use super::sockaddr::AddressBuffer;
 
-/// The buffers of a batch, and what the last receive left in them.
+/// The buffers of a batch, with the datagrams of the last receive.
 pub struct RecvBuffers {
     headers: Vec<libc::mmsghdr>,
     /// Only the kernel reads these, through `headers`.
@@ -37,18 +37,18 @@ pub struct RecvBuffers {
 /// One received datagram, as the kernel described it.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The datagram, as far as it fitted its buffer.
+    /// The datagram, truncated to its buffer.
     pub payload: &'a [u8],
     /// Its sender, for [`sockaddr::decode`](crate::sockaddr::decode).
     pub address: &'a [u8],
     /// Its control messages, for [`Control::parse`](crate::control::Control::parse).
     pub control: &'a [u8],
-    /// The datagram was longer than its buffer.
+    /// Whether the datagram was longer than its buffer.
     pub truncated: bool,
 }
 
 impl RecvBuffers {
-    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
+    /// Makes room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
     pub fn new(capacity: usize, max_datagram: usize) -> Self {
         let mut payload = vec![0; capacity * max_datagram];
         let mut addresses = vec![AddressBuffer::EMPTY; capacity];
@@ -74,8 +74,8 @@ impl RecvBuffers {
         Self { headers, _vectors: vectors, addresses, controls, payload, max_datagram, filled, touched }
     }
 
-    /// Receives what is there, up to the capacity, and returns how many. Waits for the first one
-    /// only, and only on a blocking socket.
+    /// Receives the available datagrams, up to the capacity, and returns how many. Waits only for the first
+    /// one, and only on a blocking socket.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.receive_at_most(socket, self.capacity())
     }
@@ -85,7 +85,7 @@ impl RecvBuffers {
         self.receive_with(socket, libc::MSG_WAITFORONE, most)
     }
 
-    /// The same from the socket's error queue, without waiting: ICMP errors, and times of transmission.
+    /// Receives from the socket's error queue, without waiting: ICMP errors, and times of transmission.
     pub fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, self.capacity())
     }
@@ -133,22 +133,22 @@ impl RecvBuffers {
     pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let length = (self.headers[..self.filled].get(index)?.msg_len as usize).min(self.max_datagram);
         let start = self.payload.as_mut_ptr().wrapping_add(index * self.max_datagram);
-        // SAFETY: `index` is below the capacity, so these bytes lie inside the payload, and `&mut self` keeps others off.
-        // A reference to all of it would end the pointers of the headers.
+        // SAFETY: `index` is below the capacity, so these bytes lie inside the payload, and `&mut self` is
+        // exclusive. A reference to all of it would invalidate the pointers of the headers.
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
 
-    /// Returns whether the last receive left none.
+    /// Returns whether the last receive returned no datagram.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Returns the number of datagrams that the last receive left.
+    /// Returns the number of datagrams of the last receive.
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// Returns the number of datagrams that a receive can bring.
+    /// Returns the most datagrams of one receive.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
@@ -158,7 +158,7 @@ impl RecvBuffers {
         self.max_datagram
     }
 
-    /// Gives the kernel back the room that it shortened last time.
+    /// Restores the buffer lengths that the kernel shortened last time.
     fn prepare(&mut self) {
         for header in &mut self.headers[..self.touched] {
             header.msg_hdr.msg_namelen = size_of::<AddressBuffer>() as libc::socklen_t;
@@ -180,8 +180,8 @@ impl fmt::Debug for RecvBuffers {
     }
 }
 
-// SAFETY: the raw pointers in the headers lead only into vectors that the same value owns, and are
-// followed only by the kernel, during `receive`, under `&mut self`.
+// SAFETY: the raw pointers in the headers point only into vectors that the same value owns, and only the
+// kernel follows them, during `receive`, under `&mut self`.
 unsafe impl Send for RecvBuffers {}
 
 // SAFETY: as above; `&self` reads lengths and the owned vectors, and follows no raw pointer.

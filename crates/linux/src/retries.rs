@@ -1,13 +1,13 @@
-//! When a paced flow tries again what the kernel did not take, and when it gives up: [`Retries`].
+//! [`Retries`]: when a paced flow retries a refused datagram, and when it gives up.
 //!
-//! A full buffer or queue empties, so a datagram that met one is tried until it leaves. An error about
-//! the way to the destination is mostly an answer to an earlier datagram, and gone once it has been met;
-//! a route that is missing here gives the same error, and lasts. Only time tells the two apart:
+//! A full buffer or queue empties, so such a datagram is retried until it leaves. An error about the path to
+//! the destination is mostly an answer to an earlier datagram, and gone once reported; a missing local route
+//! gives the same error, and persists. Only time distinguishes the two:
 //!
 //! ```text
 //!   attempts   ×××      ×××      ×××  …         ×××
 //!              │ a departure's three, in vain    │
-//!              └─────────── more than 1 s ───────┘ and at least three departures: it lasts
+//!              └─────────── more than 1 s ───────┘ and at least three departures: it persists
 //! ```
 
 use std::io;
@@ -35,27 +35,29 @@ use softtimers_core::Timestamp;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retries {
-    /// Departures in a row that were refused, and since when.
+    /// The time and number of departures refused in a row.
     refused: Option<(Timestamp, u32)>,
 }
 
 impl Retries {
-    /// Attempts of one departure, at once one after the other: each refusal is about one earlier
-    /// datagram, and more in a row mean that none gets through for now.
+    /// Immediate attempts of one departure: each refusal is about one earlier datagram, and more in a row
+    /// mean that none gets through for now.
     pub const ATTEMPTS: u32 = 3;
 
-    /// Returns the time from a departure in vain to the next one, in a flow whose departures may be `burst_interval`
-    /// apart: at least 10 µs, since trying a full buffer again sooner only burns the core that should empty it.
+    /// Returns the time from a failed departure to the next one, in a flow whose departures may be
+    /// `burst_interval` apart: at least 10 µs, since retrying a full buffer sooner only takes the CPU that
+    /// should empty it.
     pub fn after(burst_interval: Duration) -> Duration {
         burst_interval.max(SHORTEST)
     }
 
-    /// A datagram has left, or has met nothing worse than a full buffer.
+    /// Notes that a datagram has left, or failed only because of a full buffer.
     pub fn reached(&mut self) {
         self.refused = None;
     }
 
-    /// All attempts of a departure at `now` were refused; whether to give the destination up.
+    /// Notes that all attempts of a departure at `now` were refused; returns whether to give up the
+    /// destination.
     pub fn refused(&mut self, now: Timestamp) -> bool {
         let (since, departures) = self.refused.get_or_insert((now, 0));
         *departures = departures.saturating_add(1);
@@ -63,13 +65,13 @@ impl Retries {
     }
 }
 
-/// Returns whether `error`, from sending on a connected socket, is by and large about something else than the datagram
-/// that met it: then send it again, at once, but not for ever.
+/// Returns whether `error`, from sending on a connected socket, is mostly not about the datagram being sent:
+/// then retry at once, but not for ever.
 ///
 /// True of the ICMP answers to earlier datagrams (`ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`), which
-/// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A route that is
-/// missing here gives the same errors, but lasts: whoever tries again needs a bound.
-/// `UdpSocket::send_batch` of softtimers-net does all that by itself.
+/// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A missing local route
+/// gives the same errors, but persists: retries need a bound. `UdpSocket::send_batch` of softtimers-net does
+/// all that by itself.
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -88,7 +90,7 @@ pub fn is_about_an_earlier_datagram(error: &io::Error) -> bool {
 }
 
 const SHORTEST: Duration = Duration::from_micros(10);
-/// Long enough for a link that comes back, such as one that is set up anew.
+/// Long enough for a link that comes back, for example after reconfiguration.
 const LONGEST: Duration = Duration::from_secs(1);
 /// At a slow rate a second holds few attempts.
 const FEWEST: u32 = 3;

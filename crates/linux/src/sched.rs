@@ -1,16 +1,16 @@
 //! The scheduling parameters that make a thread late: its timer slack and its slice.
 //!
-//! *Timer slack* is by how much the kernel may delay a thread's sleeps to share wake-ups. It is 50 µs
-//! unless somebody changes it, which is most of why sleeping is thought to be coarse. It applies to
-//! `ppoll`, `epoll_pwait2` and `nanosleep`, not to a `timerfd`.
+//! *Timer slack* is by how much the kernel may delay a thread's sleeps to share wake-ups. It is 50 µs by
+//! default, which is the main reason why sleeping seems coarse. It applies to `ppoll`, `epoll_pwait2` and
+//! `nanosleep`, not to a `timerfd`.
 //!
 //! The *slice* is how long the scheduler lets a thread run before it looks for another, a few
-//! milliseconds. EEVDF, the scheduler of Linux since 6.6, serves the shorter request first: a thread
-//! with a short slice that wakes beside a program that only computes goes before it, instead of after
-//! it. It is no larger share of the CPU, only a finer one.
+//! milliseconds. EEVDF, the scheduler of Linux since 6.6, serves the shorter request first: a thread with a
+//! short slice that wakes beside a program that only computes runs before it, instead of after it. Its share
+//! of the CPU is not larger, only finer.
 //!
-//! Both belong to a thread, and a thread or process that it starts inherits them. So both are held by
-//! guards that stay on their thread and restore what they found, also when a panic unwinds.
+//! Both are per thread, and inherited by threads and processes that it starts. So both are set by guards that
+//! stay on their thread and restore the previous value, also when a panic unwinds.
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,11 +22,10 @@ use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use super::sched_attr::{self, Attributes};
 
-/// Holds the timer slack of this thread at a value; dropping it restores the one before.
+/// Holds the timer slack of this thread at a value; dropping it restores the previous one.
 ///
-/// `EventLoop` and `Waiter` hold 1 ns by themselves. A loop of
-/// your own that sleeps by a time-out wants the same; one that sleeps on a
-/// `Backup` does not, because a timer descriptor has no slack.
+/// `EventLoop` and `Waiter` hold 1 ns by themselves. Your own loop that sleeps with a time-out needs the
+/// same; one that sleeps on a `Backup` does not, because a timer descriptor has no slack.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +42,7 @@ use super::sched_attr::{self, Attributes};
 #[must_use = "dropping the guard restores the slack"]
 pub struct TimerSlack {
     before: Option<NonZeroU64>,
-    /// Stays on the thread whose slack it restores.
+    /// Not `Send`: it restores the slack of its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -65,20 +64,19 @@ impl TimerSlack {
 
 impl Drop for TimerSlack {
     fn drop(&mut self) {
-        // Setting a value that the kernel itself reported cannot fail, and a destructor has nobody
-        // to tell.
+        // Setting a value that the kernel itself reported cannot fail, and a destructor cannot return errors.
         let _ = set_current_timer_slack(self.before);
     }
 }
 
-/// Holds the slice of this thread at a length; dropping it restores the one before.
+/// Holds the slice of this thread at a length; dropping it restores the previous one.
 ///
 /// For a thread that sleeps most of the time and must run soon when it wakes, beside programs that
-/// compute. It needs no privilege and Linux 6.12. The thread's class and nice value stay what they are,
-/// also if somebody changes them meanwhile.
+/// compute. It needs no privilege and Linux 6.12. It keeps the thread's class and nice value, also if they
+/// are changed meanwhile.
 ///
-/// Threads and processes that are started while the guard lives inherit the slice and keep it: start
-/// them before, or let them hold one of their own.
+/// Threads and processes that are started while the guard lives inherit the slice and keep it: start them
+/// before, or let them hold their own.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -96,7 +94,7 @@ impl Drop for TimerSlack {
 pub struct Slice {
     /// The slack before, in nanoseconds.
     before: u64,
-    /// Stays on the thread whose slice it restores.
+    /// Not `Send`: it restores the slice of its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -112,7 +110,8 @@ impl Slice {
     /// # Errors
     /// `InvalidInput` for a slice outside [`ALLOWED`](Self::ALLOWED). `Unsupported` where the kernel
     /// ignores it (before Linux 6.12), and for a thread of a class that has no slices, such as
-    /// `SCHED_FIFO` or `SCHED_IDLE`. Fails with the system's error if a sandbox forbids it. The thread is then as it was.
+    /// `SCHED_FIFO` or `SCHED_IDLE`. Fails with the system's error if a sandbox forbids it. The thread is
+    /// then unchanged.
     pub fn hold(slice: Duration) -> io::Result<Self> {
         if !Self::ALLOWED.contains(&slice) {
             let problem = format!("a slice of {slice:?}: 100us to 100ms are allowed");
@@ -140,11 +139,11 @@ impl Slice {
         Ok(held)
     }
 
-    /// The slice of this thread now.
+    /// Returns the present slice of this thread.
     ///
     /// # Errors
-    /// `Unsupported` where it has none: before Linux 6.12, and for a real-time thread. The system's
-    /// error if a sandbox forbids the question.
+    /// `Unsupported` if it has none: before Linux 6.12, and for a real-time thread. The system's error if a
+    /// sandbox forbids the query.
     pub fn current() -> io::Result<Duration> {
         let none = || io::Error::new(io::ErrorKind::Unsupported, "this thread has no slice of its own");
         Attributes::read()?.slice().map(Duration::from_nanos).ok_or_else(none)
@@ -152,7 +151,7 @@ impl Slice {
 }
 
 impl Drop for Slice {
-    /// A destructor has nobody to tell of errors; what the kernel granted before it grants again.
+    /// A destructor cannot return errors; the kernel grants again what it granted before.
     fn drop(&mut self) {
         let _ = restore_slice(self.before);
     }
@@ -161,7 +160,7 @@ impl Drop for Slice {
 /// Zero asks for the system's own slice, which follows its settings from then on. The kernel does not
 /// say whether the slice of before was that one or was set to the same length; the first is likelier.
 fn restore_slice(before: u64) -> io::Result<()> {
-    // Not what was read at first: class and nice value may have been changed since.
+    // Read again: class and nice value may have been changed since.
     let now = Attributes::read()?;
     if now.slice().is_none() {
         return Ok(());
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(timer_slack(), original);
     }
 
-    /// A slice, or why there is none here.
+    /// Holds a slice, or prints why there is none here.
     fn hold(micros: u64) -> Option<Slice> {
         Slice::hold(Duration::from_micros(micros)).inspect_err(|error| skipped(error)).ok()
     }
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!(Attributes::read().unwrap(), before);
     }
 
-    /// A value that others change meanwhile is theirs.
+    /// A value that is changed meanwhile is kept.
     #[test]
     fn a_nice_value_that_was_changed_meanwhile_is_kept() {
         let before = Attributes::read().unwrap();
@@ -278,7 +277,7 @@ mod tests {
         }
     }
 
-    /// It needs no privilege, but a way back from it does; so the thread ends as one.
+    /// Entering the class needs no privilege, but leaving it does; so the thread stays in it until it ends.
     #[test]
     fn a_thread_of_another_class_is_told_so() {
         thread::spawn(|| {

@@ -1,7 +1,7 @@
 //! The scheduling attributes of the calling thread: class, nice value, slice.
 //!
-//! One record holds them all and is set as a whole, so whoever changes one of them reads the others
-//! first and writes them back.
+//! One record holds them all and is set as a whole, so changing one of them means reading the others first
+//! and writing them back.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Those of the calling thread.
+    /// Reads the attributes of the calling thread.
     pub fn read() -> io::Result<Self> {
         let mut attributes = Attributes::default();
         // SAFETY: the record is valid for writes of the `SIZE` bytes that are announced, of which the
@@ -31,7 +31,7 @@ impl Attributes {
         if outcome == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Gives them to the calling thread.
+    /// Sets the attributes of the calling thread.
     pub fn write(&self) -> io::Result<()> {
         let attributes = Attributes { size: SIZE, ..*self };
         // SAFETY: the record is valid for reads of the `SIZE` bytes that its first field announces. 0
@@ -40,13 +40,13 @@ impl Attributes {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Returns whether the thread goes before all ordinary ones.
+    /// Returns whether the thread runs before all ordinary ones.
     pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
 
-    /// The slice in nanoseconds, of a thread that shares its CPU by EEVDF (`SCHED_OTHER` and
-    /// `SCHED_BATCH`) on a kernel that lets it choose.
+    /// Returns the slice in nanoseconds, for a thread that shares its CPU by EEVDF (`SCHED_OTHER` and
+    /// `SCHED_BATCH`) on a kernel with settable slices.
     pub(crate) fn slice(&self) -> Option<u64> {
         (self.is_fair() && self.runtime > 0).then_some(self.runtime)
     }
@@ -56,30 +56,30 @@ impl Attributes {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
 
-    /// Sets another slice in nanoseconds; zero asks for the system's.
+    /// Returns the attributes with another slice in nanoseconds; zero is the system's.
     pub(crate) fn with_slice(self, nanos: u64) -> Self {
         Attributes { runtime: nanos, ..self }
     }
 
-    /// The same thread, first in, first out, at the lowest priority of its class.
+    /// Returns the attributes with the class FIFO, at its lowest priority.
     pub fn first_in_first_out(self) -> Self {
         Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
     }
 
-    /// The same thread, run when nobody else wants to.
+    /// Returns the attributes with the class idle, which runs only on an otherwise idle CPU.
     #[cfg(test)]
     pub fn idle(self) -> Self {
         Attributes { policy: libc::SCHED_IDLE as u32, runtime: 0, ..self }
     }
 
-    /// The same thread, less favoured by `more`.
+    /// Returns the attributes with a nice value higher by `more`.
     #[cfg(test)]
     pub(crate) fn nicer(self, more: i32) -> Self {
         Attributes { nice: (self.nice + more).min(19), ..self }
     }
 }
 
-/// The class of the calling thread alone, which sandboxes tell that do not know the record.
+/// Returns only the class of the calling thread, which also works in sandboxes that refuse the record.
 pub fn policy() -> io::Result<u32> {
     // SAFETY: 0 is the calling thread; no memory is involved. The C library's function of this name is
     // a stub in musl.
@@ -90,7 +90,8 @@ pub fn policy() -> io::Result<u32> {
     }
 }
 
-/// Returns whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`.
+/// Returns whether threads of this class run before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
+/// `SCHED_DEADLINE`.
 pub fn is_real_time(policy: u32) -> bool {
     [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
 }
@@ -103,7 +104,7 @@ const SCHED_DEADLINE: i32 = 6;
 mod tests {
     use super::*;
 
-    /// The kernel tells the same of this thread in `/proc`: its nice value and its class.
+    /// `/proc` shows the same nice value and class of this thread.
     #[test]
     fn they_are_those_of_this_thread() {
         let attributes = Attributes::read().unwrap();

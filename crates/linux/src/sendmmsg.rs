@@ -1,8 +1,8 @@
-//! Sending many datagrams by one system call, out of memory that is made once.
+//! Sends many datagrams with one system call, from preallocated memory.
 //!
-//! Datagrams are copied into a ring of slots, so that those the kernel did not take stay where they
-//! are and the next attempt begins with them. Which of them leave as segments of one send is decided anew
-//! at each attempt: the vectors of neighbours lie side by side, and a header that covers several joins them.
+//! Datagrams are copied into a ring of slots, so that those the kernel did not take stay in place and the
+//! next attempt begins with them. Each attempt decides again which of them leave as segments of one send: the
+//! vectors of neighbours lie side by side, and a header that covers several joins them.
 //!
 //! ```text
 //!   slot      0     1     2     3     4     5     6
@@ -11,7 +11,7 @@
 //!                           UDP_SEGMENT                   of the ring
 //! ```
 //!
-//! Which slot a place of the ring has is written in its order, so two datagrams change places without being copied.
+//! The order of a place names its slot, so two datagrams change places without being copied.
 
 use std::fmt;
 use std::io;
@@ -26,18 +26,18 @@ use super::control::ControlBuffer;
 use super::mmsg::{empty_header, sendmmsg};
 use super::sockaddr::AddressBuffer;
 
-/// The ring. Pointers between its vectors are made for each call and mean nothing afterwards.
+/// The ring. Pointers between its vectors are made for each call and invalid afterwards.
 pub struct SendBuffers {
-    /// One for each send of a call, from the front on; so are the control buffers.
+    /// One for each send of a call, from the front on; likewise the control buffers.
     headers: Vec<libc::mmsghdr>,
     controls: Vec<ControlBuffer>,
-    /// One for each place of the ring; so are the orders.
+    /// One for each place of the ring; likewise the orders.
     vectors: Vec<libc::iovec>,
     orders: Vec<Order>,
-    /// One slot for each place; which one, its order says.
+    /// One slot for each place; the place's order says which.
     payload: Vec<u8>,
     max_datagram: usize,
-    /// The bytes at the front of each that sends leave out.
+    /// The number of bytes at the front of each datagram that sends leave out.
     head: usize,
     first: usize,
     waiting: usize,
@@ -52,7 +52,7 @@ struct Order {
     /// Zero for the connected address.
     address_length: usize,
     release: Option<Timestamp>,
-    /// Bytes of the datagram, of which a send may leave out the first.
+    /// The length of the datagram in bytes, including those that sends leave out.
     length: usize,
 }
 
@@ -71,7 +71,7 @@ impl Order {
 }
 
 impl SendBuffers {
-    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
+    /// Makes room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
     pub fn new(capacity: usize, max_datagram: usize) -> Self {
         Self {
             headers: vec![empty_header(); capacity],
@@ -107,7 +107,7 @@ impl SendBuffers {
         self.head = head;
     }
 
-    /// Changes each waiting datagram in place, what sends leave out included.
+    /// Changes each waiting datagram in place, including the bytes that sends leave out.
     pub fn edit(&mut self, mut each: impl FnMut(&mut [u8])) {
         for waiting in 0..self.waiting {
             let Order { slot, length, .. } = self.orders[self.place(waiting)];
@@ -126,7 +126,7 @@ impl SendBuffers {
         self.orders.swap(one, other);
     }
 
-    /// The place in the ring of the one that is so far behind the first.
+    /// Returns the place in the ring that is `behind` after the first.
     fn place(&self, behind: usize) -> usize {
         (self.first + behind) % self.capacity()
     }
@@ -140,7 +140,7 @@ impl SendBuffers {
         let (headers, length) = (run.as_mut_ptr(), run.len() as libc::c_uint);
         // SAFETY: `headers` is valid for `length` headers. `connect` made each one point to i/o
         // vectors, and perhaps to an address and to control data, that this value owns, whose lengths
-        // are stated beside the pointers, and that nobody has used since.
+        // are stated beside the pointers, and that were not used since.
         let taken = unsafe { sendmmsg(socket.as_raw_fd(), headers, length, 0) };
         let Ok(taken) = usize::try_from(taken) else {
             let joined = sends > 0 && datagrams(&self.headers[0]) > 1;
@@ -153,8 +153,8 @@ impl SendBuffers {
         Ok(Taken { taken, offered, segments })
     }
 
-    /// Makes headers point to at most `most` waiting datagrams, up to the end of the ring; how many headers,
-    /// and to how many datagrams.
+    /// Makes headers point to at most `most` waiting datagrams, up to the end of the ring. Returns the number
+    /// of headers and of datagrams.
     fn connect(&mut self, most: usize, join: bool) -> (usize, usize) {
         let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
         let payload = self.payload.as_mut_ptr();
@@ -163,7 +163,7 @@ impl SendBuffers {
             vector.iov_base = payload.wrapping_add(order.slot * self.max_datagram + head).cast();
             vector.iov_len = order.length - head;
         }
-        // Split, never borrowed anew as a whole: that would end the pointers of the headers before.
+        // Split, never borrowed again as a whole: that would invalidate the pointers of the headers before.
         let (mut vectors, mut orders) =
             (&mut self.vectors[self.first..end], &mut self.orders[self.first..end]);
         let mut sends = 0;
@@ -190,7 +190,7 @@ impl SendBuffers {
         (sends, end - self.first)
     }
 
-    /// Forgets the first `count` waiting datagrams.
+    /// Removes the first `count` waiting datagrams.
     pub fn discard(&mut self, count: usize) {
         let count = count.min(self.waiting);
         self.waiting -= count;
@@ -219,7 +219,7 @@ impl SendBuffers {
     }
 }
 
-/// The part of a run that the kernel took, in datagrams.
+/// The result of a send, in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Datagrams that the kernel took.
@@ -233,14 +233,14 @@ pub struct Taken {
 /// Why it took nothing.
 #[derive(Debug)]
 pub struct Refused {
-    /// The error that it gave.
+    /// The kernel's error.
     pub error: io::Error,
-    /// The send that met the error had several datagrams.
+    /// Whether the failed send had several datagrams.
     pub joined: bool,
 }
 
-/// Counts the first datagrams that one send can carry as its segments: to the same place at the same time, as long as
-/// the first, of which the last may be shorter.
+/// Counts the first datagrams that one send can carry as its segments: with the same destination and time,
+/// and the length of the first, except that the last may be shorter.
 fn alike(vectors: &[libc::iovec], orders: &[Order]) -> usize {
     let (Some(vector), Some(order)) = (vectors.first(), orders.first()) else { return 0 };
     let length = vector.iov_len;
@@ -267,7 +267,7 @@ fn datagrams(header: &libc::mmsghdr) -> usize {
     header.msg_hdr.msg_iovlen as _
 }
 
-/// Points to `bytes`; null for none, as the kernel wants it.
+/// Returns a pointer to `bytes`; null for none, as the kernel requires.
 fn pointer(bytes: &mut [u8]) -> *mut libc::c_void {
     if bytes.is_empty() { ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
 }
@@ -352,7 +352,7 @@ mod tests {
         let mut buffers = SendBuffers::new(4, 2);
         (0..3).for_each(|_| buffers.push(b"x", None, None));
         buffers.discard(2);
-        // Two of the three are behind the end of the ring.
+        // Two of the three are beyond the end of the ring.
         [b"a", b"b"].into_iter().for_each(|bytes| buffers.push(bytes, None, None));
         buffers.push(b"c", None, None);
         let waiting = |buffers: &mut SendBuffers| {

@@ -1,4 +1,4 @@
-//! Signals that wait while somebody gets ready for them: [`HeldSignals`].
+//! [`HeldSignals`]: keeps signals pending until their handler is ready.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -6,16 +6,16 @@ use std::{fmt, io, ptr};
 
 /// Keeps signals of this thread pending until it is dropped; those that came meanwhile are delivered then.
 ///
-/// A program that installs a handler before it has noted its work loses a signal that comes in between, and a
-/// process may stand still there for long. Other threads are not held back: a signal to the whole process goes
-/// to one of them.
+/// A program that installs a handler before the handler's state is ready loses a signal that comes in
+/// between, and a process may be stopped there for long. Other threads are not affected: a signal to the
+/// whole process goes to one of them.
 ///
 /// ```
 /// # use softtimers_linux as softtimers;
 /// use softtimers::HeldSignals;
 ///
 /// let held = HeldSignals::hold(&[15])?; // SIGTERM
-/// // Here its handler is made ready.
+/// // Prepare the handler here.
 /// drop(held);
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -24,15 +24,15 @@ use std::{fmt, io, ptr};
 /// Two system calls.
 pub struct HeldSignals {
     before: libc::sigset_t,
-    /// It is this thread's mask that is restored.
+    /// Not `Send`: it restores this thread's mask.
     _of_this_thread: PhantomData<*mut ()>,
 }
 
 impl HeldSignals {
-    /// Holds these, by their numbers.
+    /// Holds these signals, by their numbers.
     ///
     /// # Errors
-    /// `InvalidInput` for a number that is no signal's.
+    /// `InvalidInput` for an invalid signal number.
     pub fn hold(signals: &[i32]) -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: the set is valid for writes.
@@ -40,7 +40,7 @@ impl HeldSignals {
         // SAFETY: initialised by the call.
         let mut set = unsafe { set.assume_init() };
         for &signal in signals {
-            // SAFETY: the set is initialised, and a number that is no signal's is refused.
+            // SAFETY: the set is initialised, and an invalid number is refused.
             if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -60,7 +60,7 @@ impl HeldSignals {
 
 impl Drop for HeldSignals {
     fn drop(&mut self) {
-        // SAFETY: the mask is what the kernel has given; the one of now is not asked for.
+        // SAFETY: the mask is the kernel's previous one; the present one is not requested.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_comes_meanwhile_waits_and_no_longer() {
         let held = HeldSignals::hold(&[libc::SIGURG]).unwrap();
-        // SAFETY: it takes nothing by reference, and nobody minds this signal.
+        // SAFETY: it takes nothing by reference, and this signal is ignored by default.
         unsafe { libc::raise(libc::SIGURG) };
         assert!(is_pending(libc::SIGURG));
         drop(held);

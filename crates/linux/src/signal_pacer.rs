@@ -1,9 +1,8 @@
-//! Datagrams sent at their times from a timer's signal handler: a flow that no handler of the program
-//! can hold up, at the cost of an interrupt for each.
+//! Sends datagrams at their times from a timer's signal handler: a flow that no handler of the program can
+//! delay, at the cost of an interrupt for each.
 //!
-//! The handler runs between any two instructions of the program, so it shares nothing with it but
-//! atomics. What it needs is made ready before the timer is armed and is its own from then on; what
-//! it did comes back through a ring:
+//! The handler runs between any two instructions of the program, so they share only atomics. Its state is
+//! prepared before the timer is armed and belongs to it from then on; its results come back through a ring:
 //!
 //! ```text
 //!   program   start(packet, clock) ─────────────────────────────── take() ─▶ Departure …
@@ -11,10 +10,10 @@
 //!   handler            └─▶ [stamp, send, clock.departed, arm anew] ─▶ ring of 4,096
 //! ```
 //!
-//! Or the timer is periodic, as a hardware clock is ([`Ticks::Periodic`]): armed once, one datagram for each of
-//! its signals. What expires while a signal is still pending is counted by the kernel and lost.
+//! Or the timer is periodic, like a hardware clock ([`Ticks::Periodic`]): armed once, one datagram for each
+//! of its signals. Expiries while a signal is still pending are counted by the kernel and lost.
 //!
-//! All that it calls is allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
+//! It only makes calls that are allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
 //! arithmetic of the core, which allocates nothing.
 
 mod ring;
@@ -36,13 +35,12 @@ use ring::Ring;
 
 pub use ring::Departure;
 
-/// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
-/// and none beside a [`SignalTimer`].
+/// A flow of datagrams sent from a signal handler on the thread that started it; at most one per thread, and
+/// none beside a [`SignalTimer`].
 ///
-/// All datagrams are equal but for two numbers that are written into each, and along a recording their
-/// lengths ([`RateClock::length`]), of which the packet has the longest. The program takes the account of
-/// what left with [`take`](SignalPacer::take), whenever it likes but within 4,096 departures: with the ring
-/// full, the flow waits.
+/// All datagrams are equal except for two numbers that are written into each, and in a replay their lengths
+/// ([`RateClock::length`]); the packet has the longest. The program collects the departures with
+/// [`take`](SignalPacer::take), at any time within 4,096 departures: with the ring full, the flow waits.
 ///
 /// ```
 /// use std::net::UdpSocket;
@@ -67,17 +65,17 @@ pub use ring::Departure;
 pub struct SignalPacer {
     timer: SignalTimer,
     shared: Arc<Shared>,
-    /// The handler's, until the timer is gone.
+    /// Owned by the handler until the timer is gone.
     hook: NonNull<Hook>,
     sender: NonNull<Sender>,
 }
 
-/// The places in each datagram where the handler writes, as big-endian 64-bit numbers.
+/// The offsets in each datagram at which the handler writes big-endian 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamps {
     /// Byte at which the number of the datagram begins, counted from zero.
     pub sequence: usize,
-    /// Byte at which its place in the schedule begins, in nanoseconds of the monotonic clock.
+    /// Byte at which its scheduled time begins, in nanoseconds of the monotonic clock.
     pub place: usize,
 }
 
@@ -86,7 +84,7 @@ pub struct Stamps {
 pub struct Course {
     /// When the first datagram is due.
     pub start: Timestamp,
-    /// Nothing leaves from here on.
+    /// No datagram leaves from here on.
     pub end: Timestamp,
     /// The most datagrams that leave.
     pub limit: u64,
@@ -94,12 +92,12 @@ pub struct Course {
     pub number: u64,
     /// The expiries of the timer.
     pub ticks: Ticks,
-    /// Nothing is sent: the departures are null events, whose cost is that of the timer alone.
+    /// Sends nothing: the departures are null events, to measure the cost of the timer alone.
     pub silent: bool,
 }
 
 impl Course {
-    /// As many datagrams as leave in that time, counted from zero, each by its own expiry.
+    /// Makes a course without a limit on datagrams, counted from zero, each sent by its own expiry.
     pub fn new(start: Timestamp, end: Timestamp) -> Self {
         Course { start, end, limit: u64::MAX, number: 0, ticks: Ticks::OneShot, silent: false }
     }
@@ -108,13 +106,14 @@ impl Course {
 /// The expiries of a [`SignalPacer`]'s timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ticks {
-    /// Once for each datagram: the handler arms it for when the next one is due.
+    /// One expiry for each datagram: the handler arms it for the next one.
     #[default]
     OneShot,
     /// At every interval of the clock's rate. Each signal that comes sends one datagram, whatever is due;
     /// a tick that expires while another one's signal is pending is lost ([`SignalCounts::overruns`]). Give
     /// it a clock of [`Strategy::FixedSeries`](softtimers_core::Strategy::FixedSeries) and
-    /// [`CatchUp::NONE`](softtimers_core::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
+    /// [`CatchUp::NONE`](softtimers_core::CatchUp::NONE), whose places are those of the ticks; skipped ones
+    /// are lost.
     Periodic,
 }
 
@@ -127,9 +126,9 @@ pub struct SignalCounts {
     pub would_block: u64,
     /// Attempts that met a full queue on the way out (`ENOBUFS`).
     pub no_buffers: u64,
-    /// Attempts that were told of an earlier datagram's ICMP error.
+    /// Attempts that returned an earlier datagram's ICMP error.
     pub refused: u64,
-    /// Attempts postponed because the program had not taken the account of 4,096 departures.
+    /// Attempts postponed because the program had not taken 4,096 departures.
     pub unread: u64,
 }
 
@@ -138,7 +137,8 @@ impl SignalPacer {
     /// `course`.
     ///
     /// # Errors
-    /// `InvalidInput` if a stamp does not fit the packet, or the interval of periodic ticks is zero; else as [`SignalTimer::new`].
+    /// `InvalidInput` if a stamp does not fit the packet, or the interval of periodic ticks is zero;
+    /// otherwise as [`SignalTimer::new`].
     pub fn start(
         socket: &impl AsFd,
         packet: Vec<u8>,
@@ -155,7 +155,7 @@ impl SignalPacer {
         }
         let socket = socket.as_fd().try_clone_to_owned()?;
         let interval = clock.rate().interval();
-        // The first reading of a process finds out how clocks are read, which no handler may.
+        // The first clock read of a process resolves the vdso, which must not happen in a handler.
         let _ = Monotonic.now();
         let timer = SignalTimer::new()?;
         let shared = Arc::new(Shared::new(course.limit == 0 || course.start >= course.end));
@@ -186,7 +186,7 @@ impl SignalPacer {
         Ok(pacer)
     }
 
-    /// The next departure of which no account has been taken yet.
+    /// Returns the next departure that has not been taken yet.
     ///
     /// # Cost
     /// A few atomic loads.
@@ -195,7 +195,7 @@ impl SignalPacer {
         self.shared.ring.take()
     }
 
-    /// Returns whether all has left that was to leave, or an error that cannot be mended has stopped it.
+    /// Returns whether the flow is complete, or stopped by a permanent error.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.shared.over.load(Ordering::Acquire)
@@ -220,17 +220,17 @@ impl SignalPacer {
         }
     }
 
-    /// Interrupts no more, and returns the clock as the handler left it. Departures so far can still
-    /// be taken.
+    /// Stops the interrupts, and returns the clock as the handler left it. Departures so far can still be
+    /// taken.
     pub fn stop(&mut self) -> RateClock {
         self.retire();
-        // SAFETY: the handler has been taken back and runs on this thread only, so nobody else uses it.
+        // SAFETY: the handler has been removed and runs only on this thread, so it has no other user.
         unsafe { self.sender.as_ref() }.clock.clone()
     }
 
-    /// Takes the handler's hook back; from here on what it used is ours.
+    /// Removes the handler's hook; from here on its data is ours.
     fn retire(&self) {
-        // An armed timer without a hook would only count, but it would go on interrupting.
+        // An armed timer without a hook would only count, but it would keep interrupting.
         let _ = self.timer.disarm();
         // SAFETY: no hook is always valid.
         unsafe { self.timer.hook(std::ptr::null_mut()) };
@@ -240,7 +240,7 @@ impl SignalPacer {
 impl Drop for SignalPacer {
     fn drop(&mut self) {
         self.retire();
-        // SAFETY: made by `Box::leak` and not freed before; the handler knows it no longer.
+        // SAFETY: made by `Box::leak` and not freed before; the handler no longer uses it.
         drop(unsafe { Box::from_raw(self.hook.as_ptr()) });
         // SAFETY: as above.
         drop(unsafe { Box::from_raw(self.sender.as_ptr()) });
@@ -248,7 +248,7 @@ impl Drop for SignalPacer {
 }
 
 /// # Safety
-/// `sender` is a [`Sender`] that nobody else uses while this thread is interrupted.
+/// `sender` is a [`Sender`] without another user while this thread is interrupted.
 unsafe fn on_expiry(sender: *mut ()) {
     // SAFETY: as promised by the caller. The signal is blocked in its own handler, so it is alone.
     unsafe { &mut *sender.cast::<Sender>() }.expired();
@@ -264,7 +264,7 @@ struct Sender {
     due: Timestamp,
     /// When the timer is to go off: somewhat before the due time.
     armed: Timestamp,
-    /// Learns by how much signals come late here.
+    /// Learns the lateness of signals here.
     idle: Idle,
     course: Course,
     sent: u64,
@@ -280,8 +280,8 @@ impl Sender {
             return;
         }
         let one_shot = self.course.ticks == Ticks::OneShot;
-        // A stray signal, sent by somebody else, or an expiry before its time: in case it was that,
-        // which would have been the last.
+        // A stray signal from another process, or an early expiry: arm again, because the latter would have
+        // been the last.
         if now < self.armed {
             if one_shot {
                 self.arm_at(self.armed);
@@ -313,7 +313,7 @@ impl Sender {
         }
     }
 
-    /// The rest of the way: at most what the timer was armed earlier, some microseconds.
+    /// Busy-polls until the due time: at most by how much earlier the timer was armed, some microseconds.
     fn await_due(&self, mut now: Timestamp) -> Timestamp {
         while now < self.due {
             std::hint::spin_loop();
@@ -322,15 +322,16 @@ impl Sender {
         now
     }
 
-    /// Arms earlier by what a signal takes at the least, as softtimers' own sleeps do: lateness and burst
-    /// interval together would exceed a short interval, and a flow late once would stay late.
+    /// Arms the timer early by the shortest time that a signal takes, as softtimers' own sleeps do: otherwise
+    /// lateness and burst interval together would exceed a short interval, and a flow late once would stay
+    /// late.
     fn arm(&mut self) {
         let now = Monotonic.now();
         let wake = match self.idle.wait(now, Some(self.due)) {
             Wait::Until(wake) => wake,
             Wait::Poll | Wait::Forever => now,
         };
-        // However short the interval, the interrupted program gets on.
+        // However short the interval, the interrupted program makes progress.
         self.armed = wake.max(now + LEAST_PROGRESS);
         self.arm_at(self.armed);
     }
@@ -341,7 +342,7 @@ impl Sender {
         }
     }
 
-    /// One datagram, if the kernel takes it; when to come back.
+    /// Sends one datagram, if the kernel takes it; returns when to continue.
     fn depart(&mut self, now: Timestamp) -> Result<Timestamp, i32> {
         let place = self.clock.place();
         self.stamp(self.stamps.sequence, self.course.number.wrapping_add(self.sent));
@@ -380,7 +381,7 @@ impl Sender {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let length = self.clock.length().map_or(self.packet.len(), usize::from);
         let (fd, bytes) = (self.socket.as_raw_fd(), &self.packet[..length.min(self.packet.len())]);
-        // SAFETY: the packet is valid for reads of its length, and the call keeps nothing of it.
+        // SAFETY: the packet is valid for reads of its length, and the call does not keep it.
         let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
         if sent >= 0 {
             return Ok(());
@@ -412,10 +413,10 @@ impl Sender {
         Ok(now + self.retry_after())
     }
 
-    /// Counts an ICMP error, and throws away what the kernel has queued of it, if it was asked to.
+    /// Counts an ICMP error, and drains the socket's error queue, if the socket has one.
     fn refused(&self) {
         count(&self.shared.refused, 1);
-        // An error of this call has nobody to be told, and the next attempt meets it too.
+        // An error of this call cannot be reported here, and the next attempt returns it too.
         let _ = sockopt::drain_errors(self.socket.as_fd());
     }
 
@@ -425,7 +426,7 @@ impl Sender {
 
     fn end(&self, error: i32) {
         if self.course.ticks == Ticks::Periodic {
-            // It would go on interrupting until the program comes by.
+            // It would keep interrupting until the program stops it.
             let _ = self.timer.disarm();
         }
         self.shared.error.store(error, Ordering::Relaxed);
@@ -470,8 +471,8 @@ fn is_about_the_way(error: i32) -> bool {
     is_about_an_earlier_datagram(&io::Error::from_raw_os_error(error))
 }
 
-/// Until the next interruption at the least, counted from before the timer is armed. Arming it and
-/// returning take their part of that: with 5 µs nothing was left, and the program stood still.
+/// The least time until the next interruption, counted from before the timer is armed. Arming it and
+/// returning take a part of that: with 5 µs the program made no progress.
 const LEAST_PROGRESS: Duration = Duration::from_micros(15);
 
 #[cfg(test)]

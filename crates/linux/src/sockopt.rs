@@ -37,7 +37,7 @@ pub fn drain_errors(socket: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(MAX_ERRORS)
 }
 
-/// Asks for a receive buffer of `bytes`, beyond the system's limit if we may; returns what the
+/// Requests a receive buffer of `bytes`, beyond the system's limit if permitted; returns the size that the
 /// kernel granted.
 pub fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
     let bytes = bytes.min(i32::MAX as usize);
@@ -47,7 +47,7 @@ pub fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<u
     Ok(sockopt::socket_recv_buffer_size(socket)?)
 }
 
-/// Asks for room for `bytes` of what is on its way out, beyond the system's limit if we may.
+/// Requests a send buffer of `bytes`, beyond the system's limit if permitted.
 pub fn request_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = bytes.min(i32::MAX as usize);
     if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
@@ -56,7 +56,7 @@ pub fn request_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<(
     Ok(())
 }
 
-/// The error that the socket has met since this was asked last.
+/// Takes the socket's pending error.
 pub fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
 }
@@ -68,18 +68,17 @@ pub fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(counters[libc::SK_MEMINFO_DROPS as usize])
 }
 
-/// Has the kernel cut each send into datagrams of `bytes` (segmentation offload); 0: as they are.
+/// Makes the kernel cut each send into datagrams of `bytes` (segmentation offload); 0 turns that off.
 pub fn set_segment_size(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
-/// Checks that the kernel can cut sends of this socket at all. An older one would take what is to be cut for one long
-/// datagram.
+/// Checks that the kernel can segment sends of this socket. An older one would send one long datagram.
 pub fn knows_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
     get_numbers(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0])
 }
 
-/// Lets each send say when it may leave, by the monotonic clock; for good.
+/// Enables release times for sends, by the monotonic clock; permanent.
 pub fn enable_release_times(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_txtime(socket, ClockId::Monotonic, TxTimeFlags::empty())?)
 }
@@ -92,7 +91,7 @@ pub fn set_transmit_times(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
-/// Has the kernel hand out datagrams of one size that came together as one (receive offload).
+/// Makes the kernel join datagrams of one size that came together (receive offload).
 pub fn set_coalescing(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     set_flag(socket, libc::SOL_UDP, libc::UDP_GRO, on)
 }
@@ -112,15 +111,14 @@ pub fn set_prefer_busy_poll(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> 
     set_flag(socket, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, on)
 }
 
-/// The receive queue that the socket's packets come from, as polling it needs; 0 if it is none that
-/// can be polled.
+/// Returns the NAPI id of the receive queue of the socket's packets, for polling; 0 if it cannot be polled.
 pub fn napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut number = [0];
     get_numbers(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, &mut number)?;
     Ok(number[0])
 }
 
-/// Lets `filter`, a loaded program, decide which packets the socket gets.
+/// Attaches `filter`, a loaded program, which decides which packets the socket gets.
 pub fn attach_filter(socket: BorrowedFd<'_>, filter: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
 }
@@ -153,7 +151,7 @@ pub(super) fn set_number(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// An option that is one or several numbers.
+/// Reads an option of one or several numbers.
 pub(super) fn get_numbers(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -168,8 +166,8 @@ pub(super) fn get_numbers(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// More than a receive buffer holds, so that a flood of ICMP cannot keep us here.
+/// More than a receive buffer holds, so that a flood of ICMP errors cannot keep us here.
 const MAX_ERRORS: usize = 4096;
 
-/// As many as Linux has known since the option exists (4.12); it writes no more than it is given.
+/// The number of counters since the option exists (Linux 4.12); the kernel writes no more than requested.
 const MEMINFO_COUNTERS: usize = libc::SK_MEMINFO_DROPS as usize + 1;

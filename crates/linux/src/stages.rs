@@ -2,8 +2,8 @@
 //!
 //! Timer slack is not the only delay of a wait: `ppoll` and `epoll_pwait2` also grant themselves a
 //! thousandth of the time-out (a two-hundredth in a thread with a positive nice value), at most
-//! 100 ms. At 100 µs nobody sees that, but a wait of one second comes out a millisecond late with
-//! the slack set to 1 ns. So a long wait is slept in stages, each short of the end by more than that:
+//! 100 ms. At 100 µs that is negligible, but a wait of one second ends a millisecond late with the slack set
+//! to 1 ns. So a long wait sleeps in stages, each of which ends early by more than that:
 //!
 //! ```text
 //!   ├──────────────────── first: all but 1/128 ────────────────────┤··├─ rest ─┤
@@ -20,14 +20,14 @@ use softtimers_core::Clock;
 /// The end of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The stage ran out of time.
+    /// The stage timed out.
     RanOut,
-    /// By what was waited for, or by a signal.
+    /// By the awaited event, or by a signal.
     Otherwise,
 }
 
-/// Sleeps for `timeout` by calls of `sleep`, each for the time of its argument (`None`:
-/// without end); stops when one ends otherwise.
+/// Sleeps for `timeout` by calls of `sleep`, each for the time of its argument (`None`: for ever); stops when
+/// one does not time out.
 pub(crate) fn in_stages(
     clock: impl Clock,
     timeout: Option<Duration>,
@@ -49,7 +49,7 @@ pub(crate) fn in_stages(
 /// Up to here the kernel adds at most 10 µs, less than a wake-up takes.
 const LONG: Duration = Duration::from_millis(10);
 
-/// The margin left out of a stage: more than the two-hundredth that it may be late by.
+/// The margin by which a stage ends early: more than the two-hundredth by which it may be late.
 const MARGIN: u32 = 128;
 
 #[cfg(test)]

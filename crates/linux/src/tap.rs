@@ -5,11 +5,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// A new Ethernet interface of this name; frames that it sends are read from the descriptor, and those that are written
-/// there it receives, both with a `struct virtio_net_hdr` before them.
+/// Makes an Ethernet interface of this name: read the frames that it sends from the descriptor, and write
+/// those that it receives there, both preceded by a `struct virtio_net_hdr`.
 ///
 /// # Errors
-/// `PermissionDenied` without `CAP_NET_ADMIN`; `NotFound` where the kernel has none.
+/// `PermissionDenied` without `CAP_NET_ADMIN`; `NotFound` if the kernel lacks TAP devices.
 pub fn tap(name: &str) -> io::Result<OwnedFd> {
     let device = open("/dev/net/tun", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: all fields are integers, arrays of them and raw pointers, for which zero is a value.

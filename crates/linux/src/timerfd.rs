@@ -14,7 +14,7 @@ use softtimers_core::Timestamp;
 
 use super::timespec;
 
-/// A timer; readable from its expiry until it is drained, armed anew or disarmed.
+/// A timer; readable from its expiry until it is drained, armed again or disarmed.
 #[derive(Debug)]
 pub struct TimerFd {
     fd: OwnedFd,
@@ -27,12 +27,12 @@ impl TimerFd {
         Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)? })
     }
 
-    /// Fires once, at `due`: at once if that is past. Replaces what was armed.
+    /// Fires once, at `due`: at once if that is past. Replaces the previous setting.
     pub fn arm_at(&self, due: Timestamp) -> io::Result<()> {
         self.set(due, Duration::ZERO)
     }
 
-    /// Fires at `first` and every `period` after it. Replaces what was armed.
+    /// Fires at `first` and every `period` after it. Replaces the previous setting.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl TimerFd {
         self.set(first, period)
     }
 
-    /// Never fires, and is no longer readable.
+    /// Disarms the timer: it never fires, and is no longer readable.
     pub fn disarm(&self) -> io::Result<()> {
         self.settime(Duration::ZERO, Duration::ZERO)
     }

@@ -1,4 +1,4 @@
-//! The time stamp counter of x86-64: whether this thread may read it, whether it is worth reading, and
+//! The time stamp counter of x86-64: whether this thread may read it, whether its rate is constant, and
 //! reading it.
 
 use std::io;
@@ -9,12 +9,12 @@ use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readabilit
 /// The counter of a thread that may read it.
 #[derive(Debug)]
 pub struct TimeStampCounter {
-    /// The permission belongs to a thread: stays on the one that was asked.
+    /// Not `Send`: the permission is per thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl TimeStampCounter {
-    /// The counter, or `None` if `PR_SET_TSC` makes reading it a SIGSEGV in this thread.
+    /// Returns the counter, or `None` if `PR_SET_TSC` makes reading it a SIGSEGV in this thread.
     pub fn of_this_thread() -> io::Result<Option<Self>> {
         let permitted = time_stamp_counter_readability()? == TimeStampCounterReadability::Readable;
         Ok(permitted.then_some(TimeStampCounter { _thread: PhantomData }))
@@ -29,7 +29,7 @@ impl TimeStampCounter {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// `rdtsc` after all that precedes it, at twice the cost.
+    /// `rdtsc` after all preceding instructions, at twice the cost.
     #[inline]
     pub fn ticks_in_order(&self) -> u64 {
         #[allow(unused_unsafe, reason = "it is safe to call from some version of Rust on")]

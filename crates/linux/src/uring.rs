@@ -1,4 +1,4 @@
-//! io_uring, as far as it takes to see it work: one operation that does nothing.
+//! A minimal test of io_uring: one operation that does nothing.
 //!
 //! ```text
 //!   entries ─▶ submission ring ── io_uring_enter ─▶ completion ring
@@ -13,8 +13,8 @@ use rustix::io_uring::{IoringEnterFlags, io_uring_enter, io_uring_params, io_uri
 use super::mapping::Mapping;
 use super::optional::Optional;
 
-/// Submits a no-operation tagged `tag` on a ring of its own; returns the tag and the result of its
-/// completion, if there is one when the submission returns, as the kernel does it.
+/// Submits a no-operation tagged `tag` on its own ring; returns the tag and the result of its completion, if
+/// the kernel has completed it when the submission returns.
 pub fn nop(tag: u64) -> io::Result<Option<(u64, i32)>> {
     Optional::IoUring.check()?;
     let mut params = io_uring_params::default();

@@ -14,11 +14,11 @@ use super::stages::{Ended, in_stages};
 use super::timespec;
 use crate::clock::Monotonic;
 
-/// Sleeps until `source` is readable, `timeout` has passed (`None`: never), or a signal arrived; says
+/// Sleeps until `source` is readable, `timeout` has passed (`None`: never), or a signal arrived; returns
 /// whether it is readable. An error or a hang-up counts: the read reports it.
 ///
-/// "Not readable" is no promise that the time has passed: check the clock. The kernel may round the
-/// time-out up by the thread's timer slack; it never rounds down.
+/// "Not readable" does not mean that the time has passed: check the clock. The kernel may round the time-out
+/// up by the thread's timer slack; it never rounds down.
 pub fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
     let mut readable = false;
     in_stages(Monotonic, timeout, |stage| match ready_within(source, stage)? {

@@ -45,7 +45,7 @@ pub struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// Creates one with rings of `entries` each, a power of two; not yet bound.
+    /// Creates an unbound socket with rings of `entries` each, a power of two.
     pub fn new(entries: u32) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None::<Protocol>)?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries)?;
@@ -68,7 +68,7 @@ impl XdpSocket {
         })
     }
 
-    /// Gives it this memory. The kernel keeps the pages as long as there is a socket that uses them.
+    /// Registers this memory. The kernel keeps the pages as long as a socket uses them.
     pub fn register(&self, umem: &Umem) -> io::Result<()> {
         let memory = XdpUmemReg {
             addr: umem.address(),
@@ -104,18 +104,18 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// Has one wake-up send as many frames as this (Linux 6.17; before, 32).
+/// Sets how many frames one wake-up sends (Linux 6.17; 32 before).
 pub fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
     set_number(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, frames as i32)
 }
 
-/// Has the kernel send what is in the ring.
+/// Makes the kernel send the frames in the ring.
 pub fn wake_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
     send(socket, &[], SendFlags::DONTWAIT)?;
     Ok(())
 }
 
-/// Has the kernel look for chunks to be filled.
+/// Makes the kernel check for chunks to fill.
 pub fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
     match recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) {
         Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN | Errno::INTR) => Ok(()),
@@ -128,7 +128,7 @@ pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<XdpStatistics> {
     Ok(sockopt::xdp_statistics(socket)?)
 }
 
-/// A ring's memory, and where things are in it.
+/// Maps a ring's memory, and returns its layout.
 fn map(
     socket: BorrowedFd<'_>,
     offsets: XdpRingOffset,

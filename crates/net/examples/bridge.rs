@@ -1,15 +1,15 @@
-//! A bridge of two interfaces: what arrives at one leaves by the other. Needs root, and two interfaces that nobody
-//! else uses, with no address:
+//! A bridge of two interfaces: frames that arrive at one leave by the other. Needs root, and two otherwise
+//! unused interfaces without addresses:
 //!
 //! ```text
 //! $ sudo target/release/examples/bridge eth1 eth2
 //! eth1: 51,200 in, 0 dropped; eth2: 51,196 in, 0 dropped
 //! ```
 //!
-//! It stays up under any load: what it cannot do is dropped at the rings, before anything was spent on it, and the
-//! line each second comes on time.
+//! It is stable under overload: excess frames are dropped at the rings, before any work is done on them, and
+//! the line each second comes on time.
 //!
-//! Several CPUs can have a share each: `bridge eth1 eth2 2` has two threads, each with its own poller.
+//! Several CPUs can share the work: `bridge eth1 eth2 2` has two threads, each with its own poller.
 
 use std::env;
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! A UDP server with a loop on each core: a socket of its own at the same address, timers of its own, and no lock.
+//! A UDP server with a loop on each core: each with its own socket at the same address, its own timers, and
+//! no lock.
 //!
 //! ```text
 //!                             ┌─▶ socket ─▶ EventLoop, SoftTimers      thread 1
@@ -6,9 +7,9 @@
 //!                             └─▶ …
 //! ```
 //!
-//! The kernel gives all datagrams of a client to the same socket, so each loop knows its clients alone and they need no order among
-//! loops. Here each request is answered a millisecond later, by a timer of the loop that took it; a client must see its answers in
-//! the order of its requests.
+//! The kernel gives all datagrams of a client to the same socket, so each client belongs to one loop, and no
+//! order between loops is needed. Here each request is answered a millisecond later, by a timer of the loop
+//! that took it; a client must see its answers in the order of its requests.
 //!
 //! `cargo run --release -p softtimers-net --example one_loop_per_core -- 4` serves itself on four loops; without a number there is
 //! one for each core.
@@ -24,7 +25,7 @@ use softtimers_net::UdpSocket;
 const CLIENTS: usize = 16;
 const REQUESTS: u32 = 200;
 const WAIT: Duration = Duration::from_millis(1);
-/// How often a loop looks whether it is to end.
+/// How often a loop checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 const SOCKET: Token = Token(0);
 
@@ -60,7 +61,7 @@ fn run(loops: usize) -> io::Result<Vec<u32>> {
     })
 }
 
-/// One loop, with all that belongs to it.
+/// Runs one loop, with its socket and timers.
 fn serve(socket: &UdpSocket, over: &AtomicBool) -> io::Result<u32> {
     socket.set_nonblocking(true)?;
     let mut events = EventLoop::new(LoopConfig::default())?;

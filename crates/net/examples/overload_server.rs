@@ -1,11 +1,11 @@
 //! A UDP server with workers, a timer each 20 ms, and more packets than it can handle.
 //!
-//! `cargo run --release -p softtimers-net --example overload_server` floods itself for a second as a poller, and then
-//! as the loop that receives all there is before it does anything else. Both have the same worker on the same
-//! CPU and the same queue of 256 before it.
+//! `cargo run --release -p softtimers-net --example overload_server` floods itself for a second as a poller,
+//! and then as a loop that receives every packet before it does anything else. Both have the same worker on
+//! the same CPU and the same queue of 256 before it.
 //!
-//! `… --example overload_server -- --trace FILE` also writes what the poller did when, stage by stage, for Chrome's or
-//! Perfetto's trace viewer.
+//! `… --example overload_server -- --trace FILE` also writes the poller's activity, stage by stage, for
+//! Chrome's or Perfetto's trace viewer.
 
 mod flood;
 
@@ -27,7 +27,7 @@ use flood::{TICK, Ticks, flood};
 const RUN: Duration = Duration::from_secs(1);
 const ROOM: u32 = 256;
 
-/// Stages that are remembered for the trace, the last ones; they take 4 MB.
+/// The number of last stages kept for the trace; they take 4 MB.
 const STAGES: usize = 100_000;
 
 const USAGE: &str = "\
@@ -106,12 +106,13 @@ struct Outcome {
     trace: Option<String>,
 }
 
-/// The second stage: rules, a database, whatever takes longer than receiving.
+/// The second stage: rules, a database, or other work that takes longer than receiving.
 fn work(packet: &[u8]) {
     (0..6_000).for_each(|rule| _ = hint::black_box((rule, packet)));
 }
 
-/// Runs with a quota in turn, feedback from the queue, and the timers between rounds; remembers up to `stages` stages.
+/// Runs a poller with a quota, feedback from the queue, and the timers between rounds; keeps up to `stages`
+/// stages.
 fn polled(socket: UdpSocket, stages: Option<usize>) -> io::Result<Outcome> {
     let mut poller = Poller::new()?;
     stages.into_iter().for_each(|room| poller.log_stages(room));
@@ -125,7 +126,7 @@ fn polled(socket: UdpSocket, stages: Option<usize>) -> io::Result<Outcome> {
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
         outcome.ticks += ticks.fire();
-        // While the queue has packets this thread has work, and only looks at the wake-ups.
+        // While the queue has packets this thread has work, and only polls for wake-ups.
         let until = if queue.is_empty() { ticks.poll_at() } else { Some(Timestamp::ZERO) };
         poller.wait(until, |packet, _| {
             if queue.len() < ROOM as usize {
@@ -151,7 +152,7 @@ fn polled(socket: UdpSocket, stages: Option<usize>) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Receives until nothing is left, then does the rest: under a flood there is no "then".
+/// Receives until nothing is left, then does everything else, which never comes under a flood.
 fn naive(socket: UdpSocket) -> io::Result<Outcome> {
     socket.set_nonblocking(true)?;
     let (mut outcome, mut queue, mut ticks) = (Outcome::default(), VecDeque::new(), Ticks::new());
@@ -181,7 +182,7 @@ fn naive(socket: UdpSocket) -> io::Result<Outcome> {
 mod tests {
     use super::*;
 
-    /// A viewer finds the turns in which what came was received, and the wake-ups before.
+    /// The trace has the turns that received the packets, and the wake-ups before.
     #[test]
     fn what_the_poller_did_is_a_trace() {
         let (server, client) =

@@ -119,7 +119,7 @@ fn plain(socket: &UdpSocket, run: Duration) -> io::Result<Row> {
     Ok(Row { cpu: cpu_time() - began, ..row })
 }
 
-/// Paced, so that a burst is the receiver's doing.
+/// Paced, so that only the receiver causes bursts.
 fn send(rate: u64, address: std::net::SocketAddr, stop: &AtomicBool) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let rate = Rate::per_second(rate).map_err(io::Error::other)?;
@@ -130,7 +130,7 @@ fn send(rate: u64, address: std::net::SocketAddr, stop: &AtomicBool) -> io::Resu
     timers.schedule_at(now, pace.start(now), Slack::EXACT, ());
     while !stop.load(Ordering::Relaxed) {
         if let Happening::Due(_) = events.next(&mut timers)? {
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = socket.send_to(&[7; 64], address);
             let now = events.now();
             timers.schedule_at(now, pace.departed(now), Slack::EXACT, ());

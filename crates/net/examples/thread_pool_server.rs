@@ -7,9 +7,9 @@
 //!      └──── shut ◀── Gauge ◀──┘ three quarters full; open again at one quarter
 //! ```
 //!
-//! `cargo run --release -p softtimers-net --example thread_pool_server` floods itself for a second; with `-- --naive` it shows
-//! beside what a loop does that receives all there is and drops what the pool's queue has no room for. A number is how
-//! many workers there are, 2 if none is given.
+//! `cargo run --release -p softtimers-net --example thread_pool_server` floods itself for a second; with `--
+//! --naive` it also shows a loop that receives every packet and drops those for which the pool's queue has no
+//! room. A number sets the number of workers, 2 by default.
 
 mod flood;
 
@@ -29,7 +29,8 @@ use softtimers_poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, Sour
 use flood::{TICK, Ticks, flood};
 
 const RUN: Duration = Duration::from_secs(1);
-/// More than the high mark and a quota: no turn overruns it, but after a time-out, which takes one in though it is full.
+/// More than the high mark and a quota: no turn overruns it, except after a time-out, which takes one in
+/// although it is full.
 const ROOM: u32 = 256;
 
 type Packet = Vec<u8>;
@@ -111,7 +112,7 @@ fn run(server: Server, workers: usize) -> io::Result<Row> {
     })
 }
 
-/// A worker: rules, a database, whatever takes longer than receiving.
+/// A worker: rules, a database, or other work that takes longer than receiving.
 fn work(queue: &Mutex<Receiver<Packet>>, gauge: &Gauge) -> u64 {
     let mut finished = 0;
     loop {
@@ -135,7 +136,7 @@ fn polled(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Re
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
         seen.ticks += ticks.fire();
-        // While input is shut there is nothing to do, and the workers have this CPU, too.
+        // While input is shut this thread sleeps, and the workers can use this CPU, too.
         poller.wait(ticks.poll_at(), |packet, _| {
             seen.received += 1;
             seen.queue_drops += u64::from(!put(packet.bytes, hand, gauge));
@@ -145,7 +146,7 @@ fn polled(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Re
     Ok(seen)
 }
 
-/// Receives until nothing is left, then does the rest: under a flood there is no "then".
+/// Receives until nothing is left, then does everything else, which never comes under a flood.
 fn receive_all(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Result<Seen> {
     socket.set_nonblocking(true)?;
     let (mut seen, mut ticks, cpu) = (Seen::default(), Ticks::new(), cpu_time());
@@ -166,7 +167,8 @@ fn receive_all(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> i
 
 /// Hands a packet to the pool, if its queue has room.
 fn put(bytes: &[u8], hand: &SyncSender<Packet>, gauge: &Gauge) -> bool {
-    // Only this thread puts in, and the depth is counted down after a worker has taken one: it is never too small.
+    // Only this thread puts packets in, and the depth is decremented after a worker has taken one: it is
+    // never too small.
     if gauge.depth() >= ROOM {
         gauge.refused();
         return false;

@@ -1,22 +1,21 @@
-//! Features that work on this kernel for this process: each feature is used once, on loopback, and judged
-//! by what came of it.
+//! Detects the features that work on this kernel for this process: each feature is used once, on loopback,
+//! and judged by the result.
 //!
-//! Asking is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; io_uring is there
-//! and a container forbids it; busy polling is set and has no queue to poll. So a probe sends the
-//! packet, submits the operation, runs the program, and looks:
+//! Asking the kernel is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; io_uring
+//! exists but a container forbids it; busy polling is set and has no queue to poll. So a probe sends the
+//! packet, submits the operation, runs the program, and checks the result:
 //!
 //! ```text
 //!   asks ──▶ refused ──────────────▶ does not work, and what it would take
 //!     └────▶ accepted ─▶ uses it ──▶ seen?  works : does not work, and what happened instead
 //! ```
 //!
-//! These are findings about the machine. Whether release times are kept on the way to one destination is
-//! another question, and has [a probe of its own](release_times).
+//! These are findings about the machine. [Another probe](release_times) checks whether release times are kept
+//! on the path to one destination.
 //!
-//! Nothing is changed that others could notice. Each probe runs on a thread of its own, which takes
-//! what it sets with it; what needs an interface of its own ([`Feature::Netem`], [`Feature::AfXdp`])
-//! gets the loopback of an empty network namespace, and that ends with the thread, also when the
-//! process is killed.
+//! Probes have no visible side effects. Each runs on its own thread, with which its settings end; those that
+//! need an interface ([`Feature::Netem`], [`Feature::AfXdp`]) get the loopback of an empty network namespace,
+//! which ends with the thread, also when the process is killed.
 //!
 //! ```
 //! use softtimers_net::kernel::Feature;
@@ -76,9 +75,9 @@ pub enum Feature {
     Bpf,
     /// The kernel's own emulation of a path.
     Netem,
-    /// A scheduler slice of the thread's own choice.
+    /// A scheduler slice chosen by the thread.
     Slice,
-    /// A counter of page faults: the ends of exceptions, as a program can see them without privileges.
+    /// A counter of page faults: the ends of exceptions that a program can observe without privileges.
     PageFaults,
     /// Trigger states at the end of exceptions, for programs in the kernel (soft timers §3).
     TrapTriggers,
@@ -109,8 +108,8 @@ pub fn all() -> Vec<Finding> {
 }
 
 /// Gives a process without privileges a user namespace of its own, in which the probes that need an
-/// empty network can make one. For a process that does nothing but probe, such as a child: over the
-/// machine itself it has no privileges from then on.
+/// empty network can make one. For a process that only probes, such as a child: it has no privileges over the
+/// machine itself from then on.
 ///
 /// # Errors
 ///
@@ -161,23 +160,23 @@ impl Feature {
         }
     }
 
-    /// The feature of this name.
+    /// Returns the feature of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// Returns whether the feature's probe wants an empty network and nothing else that takes a privilege.
+    /// Returns whether the feature's probe needs an empty network and no other privilege.
     ///
-    /// A process without the privilege to make one can still have one by [`own_user_namespace`]. Not so
-    /// [`Feature::AfXdp`], which is tried in an empty network, too: what it takes are privileges over the
-    /// machine, and those are gone in a user namespace.
+    /// A process without the privilege to make one can use [`own_user_namespace`]. Not so [`Feature::AfXdp`],
+    /// which is also tried in an empty network: it needs privileges over the machine, which a user namespace
+    /// does not give.
     pub const fn wants_own_network(self) -> bool {
         matches!(self, Feature::Netem | Feature::SoTxtime)
     }
 
-    /// Uses the feature and says what came of it. A refusal is a finding, not an error.
+    /// Uses the feature and returns the result. A refusal is a finding, not an error.
     ///
-    /// A sandbox that kills instead of refusing kills this process: where that may be, probe in a child.
+    /// A sandbox that kills instead of refusing kills this process: if that is possible, probe in a child.
     ///
     /// # Cost
     ///
@@ -233,7 +232,7 @@ impl fmt::Display for Feature {
 /// The evidence that it worked, or the reason why it did not.
 type Outcome = Result<String, String>;
 
-/// A time in words; more digits say nothing about one sample.
+/// A time in words; one sample does not justify more digits.
 fn shown(time: Duration) -> String {
     if time < Duration::from_millis(10) {
         format!("{} us", time.as_micros())

@@ -1,13 +1,14 @@
-//! The network beside [`softtimers`]: datagrams in batches, receiving that survives overload, and frames of an interface.
+//! Networking for [`softtimers`]: batched datagrams, receivers that are stable under overload, and an
+//! interface's frames.
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
 //! | [`udp`] | many datagrams per system call, with receive times and drops; [`UdpSocket`] |
-//! | [`poller`] | devices served in turn, by quota and policy, so that a flood does not stop the program |
-//! | [`packet`] | frames below the protocols (AF_PACKET), and one's own made in the kernel; feature `packet` |
+//! | [`poller`] | devices polled in turn, by quota and policy, so that a flood does not stop the program |
+//! | [`packet`] | raw frames (AF_PACKET), and frames generated in the kernel; feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
-//! | [`relay`] | the clients of a UDP relay: who they are, and how much each may be answered |
-//! | [`kernel`] | what this machine's kernel really does, by using it |
+//! | [`relay`] | the clients of a UDP relay, and limits on answers to each |
+//! | [`kernel`] | which kernel features really work, by using them |
 //!
 //! ```
 //! use softtimers_net::UdpSocket;

@@ -1,15 +1,15 @@
-//! Frames below the protocols: what passes an interface, and frames sent out of one. Needs `CAP_NET_RAW`.
+//! Raw frames: receives those that pass an interface, and sends frames out of one. Needs `CAP_NET_RAW`.
 //!
-//! A packet socket gets a copy of each frame. What it gets is not what was on the wire, though. Interfaces cut
-//! long frames and fill in checksums, the kernel joins what arrived in pieces, and two ends of a virtual cable
-//! spare themselves both: a TCP frame there has up to 64 KiB and no checksum. Who measures, delays or passes
-//! on frames must undo that, and [`Frame::on_the_wire`] does:
+//! A packet socket gets a copy of each frame, but not as it is on the wire. Interfaces segment long frames
+//! and fill in checksums, the kernel joins received segments, and the two ends of a virtual cable omit both:
+//! a TCP frame there has up to 64 KiB and no checksum. A program that measures, delays or forwards frames
+//! must undo that with [`Frame::on_the_wire`]:
 //!
 //! ```text
 //!   socket ─▶ 1 frame of 64 KiB ─▶ on_the_wire ─▶ 45 frames of 1,514 bytes, checksums and tags filled in
 //! ```
 //!
-//! So nothing needs to be switched off at the interface, and nothing to be restored.
+//! So no offload needs to be switched off at the interface, or restored.
 //!
 //! ```no_run
 //! use softtimers_net::packet::{FrameBatch, FrameReceiver, Interface};
@@ -62,21 +62,21 @@ use crate::udp::{SendBatch, SendOutcome};
 #[derive(Debug)]
 pub struct FrameSender {
     socket: OwnedFd,
-    /// Each frame is preceded by a word on what its interface is to do.
+    /// Whether each frame is preceded by its offload header.
     offloads: bool,
 }
 
 impl FrameSender {
-    /// Out of this interface.
+    /// Makes a sender for this interface.
     ///
     /// # Errors
-    /// `PermissionDenied` without `CAP_NET_RAW`; what else the system says.
+    /// `PermissionDenied` without `CAP_NET_RAW`; otherwise the system's error.
     pub fn on(interface: &Interface) -> io::Result<Self> {
         Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))?, offloads: false })
     }
 
-    /// Sends out of this interface, for frames whose interface [is to do](Self::send_offloaded) what is left to it.
-    /// It sends no batches.
+    /// Makes a sender for this interface that leaves [offloads](Self::send_offloaded) to the interface. It
+    /// sends no batches.
     ///
     /// # Errors
     /// As [`on`](Self::on).
@@ -88,8 +88,8 @@ impl FrameSender {
     /// Sends a whole frame, from its destination's address on and without a check sequence. Never waits.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no buffer; of the others, `EMSGSIZE` if it is longer than the interface
-    /// allows, and `ENETDOWN` while that is switched off.
+    /// `WouldBlock` if there is no buffer; among others, `EMSGSIZE` if it is longer than the interface
+    /// allows, and `ENETDOWN` while the interface is switched off.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         if self.offloads {
             return self.send_offloaded(frame, Offload::default());
@@ -98,12 +98,13 @@ impl FrameSender {
         Ok(())
     }
 
-    /// Sends a frame as it was [received](Frame::is_sendable): its checksum and its cuts are left to the interface, or to the
-    /// kernel where that cannot do it. Of a sender that is [offloading](Self::offloading).
+    /// Sends a frame as it was [received](Frame::is_sendable): its checksum and its segmentation are left to
+    /// the interface, or to the kernel if that cannot do it. Only for an [offloading](Self::offloading)
+    /// sender.
     ///
     /// # Errors
-    /// As [`send`](Self::send); `InvalidInput` for an offload that does not fit the frame, and of another sender; what the kernel
-    /// says of an offload.
+    /// As [`send`](Self::send); `InvalidInput` for an offload that does not fit the frame, and for another
+    /// sender; the kernel's error for an offload.
     pub fn send_offloaded(&self, frame: &[u8], offload: Offload) -> io::Result<()> {
         if !self.offloads {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a sender that is not offloading"));
@@ -129,7 +130,7 @@ impl FrameSender {
     /// Sends out of this interface from now on. Takes no privilege.
     ///
     /// # Errors
-    /// `NODEV` if it is gone; what else the system says.
+    /// `NODEV` if it is gone; otherwise the system's error.
     pub fn move_to(&self, interface: &Interface) -> io::Result<()> {
         Ok(bind(&self.socket, &LinkAddress { interface: interface.index(), protocol: 0 })?)
     }
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::udp::Stopped;
 
-    /// A frame would lack its first bytes, or begin with some that are not its own.
+    /// Otherwise a frame would lack its first bytes, or begin with foreign ones.
     #[test]
     fn a_sender_does_only_what_it_was_made_for() {
         let sender = |offloads| {

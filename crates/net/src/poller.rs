@@ -1,10 +1,10 @@
-//! Receive that survives overload: [`Poller`].
+//! [`Poller`]: a receive loop that is stable under overload.
 //!
-//! An event loop that answers readiness with "take all there is" livelocks like the kernels of 1997: under a
-//! flood its timers do not fire, its other sockets wait, and what it took in is dropped at a queue further on,
-//! when most of the work has been done. A poller takes a quota from each source in turn, carries each packet as
-//! far as it goes before it takes the next, and leaves what it cannot handle where dropping costs nothing: in the
-//! ring, or in the socket's receive buffer.
+//! An event loop that drains a ready source completely livelocks like the kernels of 1997: under a flood its
+//! timers do not fire, its other sockets wait, and packets are dropped at a later queue, when most of the
+//! work has been done. A poller takes a quota from each source in turn, processes each packet to completion
+//! before it takes the next, and leaves the excess where dropping costs nothing: in the ring, or in the
+//! socket's receive buffer.
 //!
 //! ```text
 //!   devices ─▶ quota each, in turn ─▶ your handler ─▶ outputs, bounded
@@ -14,9 +14,9 @@
 //!   when all are empty: wait(until) arms their wake-ups, looks once more, and sleeps
 //! ```
 //!
-//! When a device is looked at, and whether its wake-up is enabled, is a policy's decision:
-//! [`DelayBound`] unless you say otherwise, and any other of [`softtimers_poll`]. One call does a round, so
-//! timers fire between rounds however many packets come:
+//! A policy decides when to poll a device, and when to enable its wake-up: [`DelayBound`] by default, or any
+//! other of [`softtimers_poll`]. One call does a round, so timers fire between rounds however many packets
+//! come:
 //!
 //! ```
 //! use std::time::Duration;
@@ -55,14 +55,14 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Several threads have a poller each. Fewer than there are CPUs leave some to the consumers, whatever
-//! comes in (livelock §8.2.1).
+//! Several threads have a poller each. With fewer pollers than CPUs, some CPUs are left for the consumers
+//! under any load (livelock §8.2.1).
 //!
 //! # Two stages
 //!
-//! Where a packet must wait for another thread, or for a stage that blocks, a queue lies between. Count it with a
-//! [`Gauge`] and attach that: input stops at the high-water mark and goes on at the low one, or after a time-out
-//! ([`Poller::attach_queue`]).
+//! If packets must wait for another thread, or for a stage that blocks, put a queue between. Count it with a
+//! [`Gauge`] and attach that: input stops at the high-water mark and resumes at the low one, or after a
+//! time-out ([`Poller::attach_queue`]).
 
 mod cpu;
 mod device;
@@ -115,7 +115,7 @@ use watchdog::Watchdog;
 ///
 /// # Cost
 /// A round reads the clock once for each action, and the thread's CPU time once if there is a
-/// [limit](Poller::limit_cpu) on it. Nothing is allocated after set-up, except by devices.
+/// [limit](Poller::limit_cpu) on it. Allocates nothing after set-up, except in devices.
 #[derive(Debug)]
 pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     rounds: Rounds<P>,
@@ -125,7 +125,7 @@ pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     watchdog: Watchdog,
     host: H,
     woken: Woken,
-    /// Other descriptors are watched, too.
+    /// Whether other descriptors are watched, too.
     watching: bool,
     stages: Option<StageLog>,
     stats: PollerStats,
@@ -140,16 +140,17 @@ pub struct PollerStats {
     pub sleeps: u64,
     /// Packets that left by any device.
     pub sent: u64,
-    /// Turns of transmitting that the output cut short.
+    /// Turns of transmitting that ended because the output was full.
     pub blocked: u64,
 }
 
-/// Names an attached queue. Once that was detached it names nothing.
+/// Names an attached queue; dead after that is detached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueueId(GateId);
 
 impl<D: Device + AsFd, P: Policy> Poller<D, P> {
-    /// Without devices, for the thread that makes it: its timer slack is 1 ns as long as the poller lives.
+    /// Makes a poller without devices, for the calling thread, whose timer slack is 1 ns as long as the
+    /// poller lives.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor.
@@ -157,8 +158,8 @@ impl<D: Device + AsFd, P: Policy> Poller<D, P> {
         Ok(Poller::on(Linux::new()?))
     }
 
-    /// Watches another descriptor for being readable: an unmodified source, beside the devices. [`ready`] tells
-    /// what was found, level-triggered, after each [`wait`] and [`poll`].
+    /// Watches another descriptor for being readable: an unmodified source, beside the devices. [`ready`]
+    /// returns the ready ones, level-triggered, after each [`wait`] and [`poll`].
     ///
     /// # Errors
     /// `InvalidInput` for a token of 2³² or more; `AlreadyExists` if it is watched.
@@ -182,7 +183,7 @@ impl<D: Device + AsFd, P: Policy> Poller<D, P> {
 }
 
 impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
-    /// Without devices, on this machine.
+    /// Makes a poller without devices on `host`.
     pub fn on(host: H) -> Self {
         Poller {
             rounds: Rounds::new(),
@@ -219,9 +220,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// Removes a device and gives it back, its wake-up disabled and its input open, with the packets it still has.
     /// `None` if it was removed before.
     ///
-    /// Its name names nothing from now on, whatever is added: packets for it are dropped and counted
-    /// ([`Outputs::send`]), a wake-up that was on its way is nobody's. Queues and gates lose a source. Its counters
-    /// go with it; ask for them before.
+    /// Its id is dead afterwards and never reused: packets for it are dropped and counted
+    /// ([`Outputs::send`]), and a wake-up under way is ignored. Queues and gates lose the source. Its
+    /// counters are lost; read them before.
     pub fn remove(&mut self, source: SourceId) -> Option<D> {
         let Place { mut device, open, .. } = self.devices.remove(source)?;
         self.host.remove(source, &mut device);
@@ -232,11 +233,11 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Some(device)
     }
 
-    /// Input of `sources` follows this queue: shut at its high-water mark, open at the low one or after a
-    /// time-out.
+    /// Makes input of `sources` follow this queue: shut at its high-water mark, open at the low one or after
+    /// a time-out.
     ///
     /// # Errors
-    /// If the gauge cannot be watched, as when it is attached already.
+    /// If the gauge cannot be watched, for example because it is attached already.
     pub fn attach_queue(
         &mut self,
         gauge: &Gauge,
@@ -249,8 +250,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(QueueId(gate))
     }
 
-    /// Input does not follow this queue any more, and its gauge may be attached again. `false` if it was detached
-    /// before.
+    /// Detaches a queue: input no longer follows it, and its gauge may be attached again. Returns `false` if
+    /// it was detached before.
     pub fn detach_queue(&mut self, queue: QueueId) -> bool {
         let Some(at) = self.queues.iter().position(|other| other.gate == queue.0) else { return false };
         let queue = self.queues.remove(at);
@@ -258,8 +259,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.rounds.remove_gate(queue.gate)
     }
 
-    /// A reason of yours for which input of `sources` may be shut: [`set_gate`](Poller::set_gate). Sources that were
-    /// removed are left out.
+    /// Adds a gate, your own reason to shut input of `sources`: [`set_gate`](Poller::set_gate). Ignores
+    /// sources that were removed.
     pub fn add_gate(&mut self, sources: &[SourceId]) -> GateId {
         let gate = self.rounds.add_gate();
         for &source in sources {
@@ -268,38 +269,41 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         gate
     }
 
-    /// Removes a gate of yours; what it shut is open, if nothing else shuts it. `false` if it was removed before.
+    /// Removes a gate; its sources are open, unless something else shuts them. Returns `false` if it was
+    /// removed before.
     pub fn remove_gate(&mut self, gate: GateId) -> bool {
         self.rounds.remove_gate(gate)
     }
 
-    /// Opens or shuts it.
+    /// Opens or shuts a gate.
     pub fn set_gate(&mut self, gate: GateId, input: Input) {
         self.rounds.set(gate, input);
     }
 
-    /// Input of all devices may have so much of each period; `None`: all of it.
+    /// Limits input of all devices to this share of each period; `None`: no limit.
     ///
-    /// [`wait`](Poller::wait) is charged with all that the thread does, from one to the next: sleeping and waking up cost
-    /// more than most turns. A loop that sleeps elsewhere is charged with what [`poll`](Poller::poll) does.
+    /// Each [`wait`](Poller::wait) is charged with all CPU time of the thread since the previous one:
+    /// sleeping and waking up cost more than most turns. A loop that sleeps elsewhere is charged only with
+    /// the time in [`poll`](Poller::poll).
     ///
-    /// When they have had it, and nothing else wants a CPU, it would be withheld in vain: the poller asks its
-    /// [host](Host::is_idle) before it sleeps, and what was counted is forgotten (livelock §7: the idle loop clears the
-    /// total and goes on). So on an idle machine packets may have all of a CPU, whatever the limit.
+    /// Once the share is used up and no other program needs a CPU, withholding it is pointless: before it
+    /// sleeps, the poller asks its [host](Host::is_idle), and resets the account if the CPU is idle (livelock
+    /// §7: the idle loop clears the total and resumes input). So on an idle machine packets may use a whole
+    /// CPU, whatever the limit.
     pub fn limit_cpu(&mut self, limit: Option<CpuLimitConfig>) {
         if let Some(cpu) = self.cpu.take() {
             self.rounds.remove_gate(cpu.gate);
         }
         let Some(limit) = limit else { return };
         let all: Vec<_> = self.rounds.sources().collect();
-        // It may have to be measured, which nobody is to be charged with.
+        // It may have to be measured, which must not be charged.
         self.host.timer_cost();
         self.cpu = Some(Cpu::new(limit, self.add_gate(&all), self.host.cpu_time()));
     }
 
-    /// The CPU that this thread runs on has nothing else to do: what the limit has counted is forgotten
-    /// (livelock §7). The poller finds this by itself where it [can](Poller::limit_cpu); tell it if you know more, as
-    /// when this thread has a CPU of its own.
+    /// Notes that this thread's CPU has no other work: resets the limit's account (livelock §7). The poller
+    /// detects this itself where it [can](Poller::limit_cpu); call it if you know more, for example if this
+    /// thread has a CPU of its own.
     pub fn processor_idle(&mut self) {
         if let Some(cpu) = &mut self.cpu {
             cpu.idle(&mut self.rounds);
@@ -311,12 +315,12 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.rounds.set_quota(source, quota);
     }
 
-    /// Sleeps if there is nothing to do: until a wake-up, until a policy wants to look, or `until`, your next timer.
-    /// Then does a round. While there is work it does not sleep; devices that need [looking after](Device::watchdog) end a
-    /// sleep, too.
+    /// Sleeps if there is no work: until a wake-up, until a policy's next poll, or `until`, your next timer.
+    /// Then does a round. While there is work it does not sleep; a device's [watchdog](Device::watchdog) ends
+    /// a sleep, too.
     ///
     /// # Errors
-    /// The device's error, or the system's. The round's work until then is done; call again.
+    /// The device's error, or the system's. The round's work before it is done; call again.
     pub fn wait(
         &mut self,
         until: Option<Timestamp>,
@@ -324,15 +328,15 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     ) -> io::Result<()> {
         self.woken.others.clear();
         if until.is_none_or(|until| until > self.host.now()) {
-            self.withhold_nothing_in_vain();
+            self.lift_cpu_limit_if_idle();
         }
         let until = self.rest(&mut handler)?.into_iter().chain(until).min();
         self.look(until)?;
         self.round(&mut handler)
     }
 
-    /// Looks at wake-ups without sleeping, and does a round: for a trigger state of a program that has other
-    /// things to do. Returns when to look again if no wake-up comes: a soft timer's due time.
+    /// Checks for wake-ups without sleeping, and does a round: for a trigger state of a program with other
+    /// work. Returns when to poll again if no wake-up comes, as the due time of a soft timer.
     ///
     /// # Errors
     /// As [`wait`](Poller::wait).
@@ -349,9 +353,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(self.poll_at(self.host.now()))
     }
 
-    /// A loop of yours is about to sleep: policies may want wake-ups for that. Returns when to [`poll`](Poller::poll)
-    /// if none comes; a time that has passed: at once. Without this call policies take the CPU to be saturated,
-    /// and keep polling.
+    /// Notes that your own loop is about to sleep: policies may enable wake-ups. Returns when to
+    /// [`poll`](Poller::poll) if none comes; a passed time means at once. Without this call policies assume
+    /// that the CPU is saturated, and keep polling.
     ///
     /// # Errors
     /// As [`wait`](Poller::wait), which does this by itself.
@@ -359,27 +363,27 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         &mut self,
         mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<Option<Timestamp>> {
-        self.withhold_nothing_in_vain();
+        self.lift_cpu_limit_if_idle();
         self.rest(&mut handler)
     }
 
-    /// Logs the stages of packets from now on, the latest `events` of them; zero: not any more. See
+    /// Logs the stages of packets from now on, the latest `events` of them; zero turns that off. See
     /// [`stages`](Poller::stages).
     pub fn log_stages(&mut self, events: usize) {
         self.stages = (events > 0).then(|| StageLog::new(events));
     }
 
-    /// The log, if there is one: [`StageLog::write_chrome`] makes a file for a trace viewer of it.
+    /// Returns the log, if there is one: [`StageLog::write_chrome`] writes it for a trace viewer.
     pub fn stages(&self) -> Option<&StageLog> {
         self.stages.as_ref()
     }
 
-    /// The other descriptors that the last wait found ready.
+    /// Returns the other descriptors that the last wait found ready.
     pub fn ready(&self) -> &[Token] {
         &self.woken.others
     }
 
-    /// The devices: those that have not been removed.
+    /// Returns the devices that have not been removed.
     pub fn devices(&self) -> &Devices<D> {
         &self.devices
     }
@@ -393,7 +397,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.devices.get(source).expect(REMOVED)
     }
 
-    /// The device, to be changed; its wake-up and its packets are the poller's.
+    /// Returns a device, to change it; its wake-up and its packets belong to the poller.
     ///
     /// # Panics
     /// If it was removed.
@@ -411,7 +415,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.rounds.policy(source)
     }
 
-    /// Returns whether a device's wake-up is enabled: then nobody polls it.
+    /// Returns whether a device's wake-up is enabled: then it is not polled.
     pub fn is_armed(&self, source: SourceId) -> bool {
         self.rounds.is_armed(source)
     }
@@ -444,9 +448,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.queues.iter().find(|other| other.gate == queue.0).expect("the queue was detached").stats()
     }
 
-    /// Returns the CPU time that was charged since there is a [limit](Poller::limit_cpu); zero without one, since nobody
-    /// counts then. It is the time that the kernel charges to this thread, so without waits for the CPU, and with
-    /// interrupts that came meanwhile, those included by which it was woken up.
+    /// Returns the CPU time charged since the [limit](Poller::limit_cpu) was set; zero without one, because
+    /// it is not counted then. It is the time that the kernel charges to this thread, excluding waits for the
+    /// CPU, and including interrupts that came meanwhile, also those that woke it.
     pub fn cpu_used(&self) -> Duration {
         self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
     }
@@ -456,15 +460,16 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().inhibited())
     }
 
-    /// Returns how often that was for longer than packets were to wait.
+    /// Returns how often that was for longer than the limit's `stretch`.
     pub fn cpu_exceeded(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().exceeded())
     }
 
-    /// Returns the drops of a device's packets, by stage. `queue` is for you to add: a queue of yours is not known.
+    /// Returns the drops of a device's packets, by stage. Add `queue` yourself: the poller does not know your
+    /// queues.
     ///
     /// # Errors
-    /// If the system does not say; `NotFound` if the device was removed.
+    /// If the system does not report them; `NotFound` if the device was removed.
     pub fn drops(&mut self, source: SourceId) -> io::Result<Drops> {
         let place = self.devices.place(source).ok_or(io::ErrorKind::NotFound)?;
         let own = Drops { rule: place.tally.by_rule, output: place.tally.refused, ..Drops::default() };
@@ -472,8 +477,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 }
 
-/// A descriptor that is readable when a device's wake-up has come: to be watched by a loop of yours, which then
-/// calls [`Poller::poll`], and [`Poller::idle`] before it sleeps.
+/// A descriptor that is readable when a device's wake-up has come: your own loop watches it, calls
+/// [`Poller::poll`] then, and [`Poller::idle`] before it sleeps.
 impl<D: Device + AsFd, P: Policy> AsFd for Poller<D, P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.host.as_fd()

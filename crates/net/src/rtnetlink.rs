@@ -1,4 +1,4 @@
-//! Questions of the probes and the packet sockets about the kernel's network configuration.
+//! Queries of the kernel's network configuration, for the probes and the packet sockets.
 //!
 //! ```text
 //!   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 ║ body ║ attributes, each
@@ -87,12 +87,12 @@ pub(crate) struct Link {
     /// The type of hardware, `ARPHRD_…`.
     pub(crate) kind: u16,
     pub(crate) is_up: bool,
-    /// Something is at the other end of the cable.
+    /// Whether it has a carrier.
     pub(crate) has_carrier: bool,
     pub(crate) mtu: u32,
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
-    /// The address if it is one of Ethernet; else zeroes.
+    /// The Ethernet address; otherwise zeroes.
     pub(crate) address: [u8; 6],
     pub(crate) is_veth: bool,
 }
@@ -103,7 +103,7 @@ pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
 }
 
 impl Link {
-    /// By what the kernel says of it: `struct ifinfomsg`, and attributes.
+    /// Parses the kernel's description: `struct ifinfomsg`, and attributes.
     fn of(described: &[u8]) -> Self {
         let word = |wanted| attribute_of(described, wanted).map(|data| number(data, 0));
         let flag = |flag: i32| number(described, 8) & flag as u32 != 0;
@@ -128,7 +128,7 @@ pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
     Ok(dropped + missed)
 }
 
-/// Frames that an interface missed, for want of room of its own.
+/// Returns the number of frames that an interface missed, for want of room of its own.
 pub(crate) fn missed(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [RX_MISSED]).map(|[missed]| missed)
 }
@@ -178,7 +178,7 @@ pub(crate) fn addresses(interface: u32) -> Result<Vec<IpAddr>, Errno> {
     let request = message(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &[0, 0], &[]);
     let answers = ask(&socket()?, &request)?;
     let here = answers.iter().filter(|answer| number(answer, 4) == interface);
-    // The local one; of IPv6 it is the only one there is.
+    // The local address; IPv6 has no other.
     let local = |answer: &Vec<u8>| {
         let mut found = None;
         for (kind, data) in attributes(answer.get(IFADDRMSG..).unwrap_or_default()) {
@@ -198,14 +198,14 @@ pub(crate) fn addresses(interface: u32) -> Result<Vec<IpAddr>, Errno> {
     Ok(here.filter_map(local).collect())
 }
 
-/// The interfaces of this network that lie upon another: those of virtual networks (VLAN), macvlan and the like. What is
-/// received there passes through it.
+/// Returns the interfaces of this network on top of another one: VLAN, macvlan and the like. Their frames
+/// pass through it.
 pub(crate) fn upon(interface: u32) -> Result<Vec<String>, Errno> {
     let request = message(libc::RTM_GETLINK, libc::NLM_F_DUMP as u16, &[0; 4], &[]);
     let lies_there = |answer: &&Vec<u8>| {
         let is_cable = attributes(attribute_of(answer, libc::IFLA_LINKINFO).unwrap_or_default())
             .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0"));
-        // The lower one of an interface may be in another network, where numbers are others'.
+        // The lower interface may be in another network, with other indices.
         attribute_of(answer, libc::IFLA_LINK).is_some_and(|lower| number(lower, 0) == interface)
             && attribute_of(answer, libc::IFLA_LINK_NETNSID).is_none()
             && !is_cable
@@ -217,7 +217,7 @@ pub(crate) fn upon(interface: u32) -> Result<Vec<String>, Errno> {
     Ok(ask(&socket()?, &request)?.iter().filter(lies_there).filter_map(name).collect())
 }
 
-/// Says whether a default route, of either family, leaves by an interface.
+/// Returns whether a default route, of either family, leaves by an interface.
 pub(crate) fn has_default_route(interface: u32) -> Result<bool, Errno> {
     // `struct rtmsg`: family, lengths of both prefixes, type of service; table, protocol, scope, type; flags.
     let request = message(libc::RTM_GETROUTE, libc::NLM_F_DUMP as u16, &[0; 3], &[]);
@@ -231,7 +231,7 @@ pub(crate) fn has_default_route(interface: u32) -> Result<bool, Errno> {
     Ok(ask(&socket()?, &request)?.iter().any(leaves_here))
 }
 
-/// Sends a request that only changes something, and waits for the kernel's word that it did.
+/// Sends a request for a change, and waits for the kernel's acknowledgement.
 fn acknowledged(request: &[u8]) -> Result<(), Errno> {
     ask(&socket()?, request).map(drop)
 }
@@ -279,7 +279,7 @@ fn message(kind: u16, flags: u16, body: &[u32], attributes: &[u8]) -> Vec<u8> {
     let mut bytes = (length as u32).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((flags | libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // Nobody else talks on this socket, so neither a sequence number nor a port is needed.
+    // This socket has one user, so neither a sequence number nor a port is needed.
     bytes.extend([0; 8]);
     bytes.extend(body.iter().flat_map(|word| word.to_ne_bytes()));
     bytes.extend(attributes);
@@ -302,7 +302,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// A part of `length` bytes and what follows its padding; `None` if it is cut or shorter than `least`.
+/// Splits off a part of `length` bytes and its padding; `None` if it is truncated or shorter than `least`.
 fn split(bytes: &[u8], length: usize, least: usize) -> Option<(&[u8], &[u8])> {
     let part = bytes.get(..length).filter(|_| length >= least)?;
     Some((part, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))

@@ -1,11 +1,11 @@
-//! A test that cannot run on this machine says so. The unit tests have this as a module, and the other
-//! tests of this crate include it by its path.
+//! Reports a test that cannot run on this machine. The unit tests have this as a module, and the other tests
+//! of this crate include it by its path.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says why this test could not run, past the harness's capture, so that it is counted. On the thread of
-/// the test, whose name it says.
+/// Prints why this test could not run, past the harness's capture, so that it is counted. Call it on the
+/// test's thread, whose name it prints.
 pub(crate) fn skipped(reason: &dyn Display) {
     let line = format!("skipped: {}: {reason}\n", std::thread::current().name().unwrap_or("?"));
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -1,4 +1,4 @@
-//! Errors in sentences: what was tried, and why it failed.
+//! Errors as sentences: the attempt, and why it failed.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 #[cfg(feature = "xdp")]
 use softtimers_linux::optional::is_killed;
 
-/// An error as the end of a sentence that says what was tried.
+/// Adds the attempted operation to an error.
 pub(crate) trait Trying<T> {
     /// `{what}: {error}`.
     fn trying(self, what: &str) -> Result<T, String>;
@@ -30,7 +30,7 @@ impl<T, E: Into<io::Error>> Trying<T> for Result<T, E> {
     }
 }
 
-/// An error that says what was tried, and for a refusal what it takes.
+/// Returns an error that names the attempt, and for a refusal the required capability.
 #[cfg(feature = "xdp")]
 pub(crate) fn named(error: io::Error, what: &dyn std::fmt::Display, needs: &str) -> io::Error {
     let message = match error.kind() {
@@ -42,7 +42,7 @@ pub(crate) fn named(error: io::Error, what: &dyn std::fmt::Display, needs: &str)
     io::Error::new(error.kind(), message)
 }
 
-/// The system's words without the number after them.
+/// Returns the system's text without the number after it.
 fn in_words(error: &io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or_default().to_lowercase()

@@ -1,23 +1,22 @@
-//! UDP in batches: many datagrams per system call, with receive times, and with nothing lost
-//! silently.
+//! UDP in batches: many datagrams per system call, with receive times, and without silent losses.
 //!
 //! A system call costs as much as hundreds of clock checks, so a program that sends or receives at
-//! microsecond intervals wants few of them. [`UdpSocket`] is a `std` socket with two more verbs:
+//! microsecond intervals must make few of them. [`UdpSocket`] is a `std` socket with two more methods:
 //!
 //! ```text
-//!   SendBatch ── send_batch ──▶ kernel      what was not taken stays in the batch, and the
+//!   SendBatch ── send_batch ──▶ kernel      datagrams not taken stay in the batch, and the
 //!                                           outcome says why
 //!   RecvBatch ◀── recv_batch ── kernel      payload, sender, receive time, truncated?
 //! ```
 //!
-//! Datagrams are still lost where UDP loses them. What can be known about it here:
+//! Datagrams are still lost where UDP loses them. This is how losses show here:
 //!
 //! | where | how it shows |
 //! |---|---|
 //! | send buffer full | [`Stopped::WouldBlock`]; the datagram is still in the batch |
 //! | queue of the local device full | **not at all**, unless [`report_queue_drops`] is on: then [`Stopped::NoBuffers`], and the datagram is still in the batch |
 //! | the same queue has room for some [segments](SendBatch::set_segmentation) of a send | **not at all** |
-//! | nobody listens at the other end | an ICMP error on a *connected* socket, met by a later call: see [`SendOutcome::retried`] |
+//! | the other end's port is closed | an ICMP error on a *connected* socket, returned by a later call: see [`SendOutcome::retried`] |
 //! | receive buffer full | [`UdpSocket::drops`], or with each batch [`RecvBatch::drops`] |
 //! | buffer of the [`RecvBatch`] too short | [`Datagram::truncated`] |
 //!
@@ -64,9 +63,8 @@ use softtimers_linux::sockopt;
 
 /// A UDP socket that also sends and receives in batches.
 ///
-/// It wraps a [`std::net::UdpSocket`], and converts from and to one; what is not here is there, by
-/// [`AsRef`]. Like it, a new socket is blocking: call [`set_nonblocking`] before it joins an event
-/// loop.
+/// It wraps a [`std::net::UdpSocket`], and converts from and to one; other methods are available by
+/// [`AsRef`]. Like it, a new socket is blocking: call [`set_nonblocking`] before it joins an event loop.
 ///
 /// [`set_nonblocking`]: UdpSocket::set_nonblocking
 #[derive(Debug)]
@@ -75,7 +73,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket bound to the first of `addresses` that works.
+    /// Makes a socket bound to the first of `addresses` that works.
     ///
     /// # Errors
     ///
@@ -84,10 +82,10 @@ impl UdpSocket {
         net::UdpSocket::bind(addresses).map(Self::from)
     }
 
-    /// Sends to `addresses` from now on, and receives from nowhere else.
+    /// Connects the socket: it sends to `addresses` from now on, and receives only from there.
     ///
-    /// A connected socket hears of ICMP errors: a datagram that reached a host where nobody listens
-    /// makes a *later* call fail with `ConnectionRefused`. That call itself lost nothing; repeat it.
+    /// A connected socket gets ICMP errors: a datagram to a closed port makes a *later* call fail with
+    /// `ConnectionRefused`. That call itself lost no datagram; repeat it.
     ///
     /// # Errors
     ///
@@ -96,7 +94,7 @@ impl UdpSocket {
         self.socket.connect(addresses)
     }
 
-    /// The address this socket is bound to.
+    /// Returns the address this socket is bound to.
     ///
     /// # Errors
     ///
@@ -132,7 +130,7 @@ impl UdpSocket {
         self.socket.send_to(payload, addresses)
     }
 
-    /// Receives one datagram from the connected address; what does not fit `buffer` is cut off.
+    /// Receives one datagram from the connected address; truncated to `buffer`.
     ///
     /// # Errors
     ///
@@ -141,7 +139,7 @@ impl UdpSocket {
         self.socket.recv(buffer)
     }
 
-    /// Receives one datagram and its sender; what does not fit `buffer` is cut off.
+    /// Receives one datagram and its sender; truncated to `buffer`.
     ///
     /// # Errors
     ///
@@ -153,8 +151,7 @@ impl UdpSocket {
     /// Sends the datagrams of `batch` in order, until none is left or something stops it.
     ///
     /// Datagrams that were sent have left the batch; the others are still in it, in order, for the next call.
-    /// On a blocking socket this waits for buffer space instead of stopping at
-    /// [`Stopped::WouldBlock`].
+    /// On a blocking socket this waits for buffer space instead of stopping at [`Stopped::WouldBlock`].
     ///
     /// # Cost
     ///
@@ -171,17 +168,17 @@ impl UdpSocket {
         batch.send(self.as_fd(), most)
     }
 
-    /// Replaces what is in `batch` by the datagrams that have arrived, as many as it has room for,
-    /// and returns how many: at least one.
+    /// Replaces the contents of `batch` by the datagrams that have arrived, as many as it has room for, and
+    /// returns their number: at least one.
     ///
     /// On a blocking socket this waits for the first datagram, never for a second.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if nothing is there, on a non-blocking socket; `Interrupted` by a signal, on a
-    /// blocking one; on a connected socket `ConnectionRefused`, which says that an earlier datagram
-    /// *of ours* found nobody, and leaves what has arrived for the next call. The batch is empty
-    /// after an error.
+    /// `WouldBlock` if there is no datagram, on a non-blocking socket; `Interrupted` by a signal, on a
+    /// blocking one; on a connected socket `ConnectionRefused`, which means that an earlier datagram *of
+    /// ours* reached a closed port, and leaves arrived datagrams for the next call. The batch is empty after
+    /// an error.
     ///
     /// # Cost
     ///
@@ -200,10 +197,10 @@ impl UdpSocket {
         batch.receive(self.as_fd(), most.max(1))
     }
 
-    /// Asks the kernel to note when each datagram is received: [`Datagram::received`].
+    /// Asks the kernel for the receive time of each datagram: [`Datagram::received`].
     ///
     /// The time is taken when the network stack first sees the packet, before it waits in the
-    /// receive buffer, so it does not contain the receiver's own lateness.
+    /// receive buffer, so it excludes the receiver's own lateness.
     ///
     /// The kernel switches its stamps on in the background, which takes milliseconds on a busy
     /// machine if no other socket wanted them. A datagram that arrives meanwhile carries the time
@@ -232,7 +229,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The system's error; Linux older than 4.12 does not know the count.
+    /// The system's error; Linux older than 4.12 does not have the count.
     pub fn drops(&self) -> io::Result<u32> {
         sockopt::drops(self.as_fd())
     }
@@ -240,8 +237,8 @@ impl UdpSocket {
     /// Asks for a receive buffer of `bytes`, and returns the size that was granted.
     ///
     /// With `CAP_NET_ADMIN` the request may exceed the system's limit (`net.core.rmem_max`);
-    /// without, it is silently cut to it, so look at the result. The kernel grants twice the
-    /// request and counts its own overhead against it: a small datagram takes some 800 bytes.
+    /// without, it is silently cut to it, so check the result. The kernel grants twice the request and counts
+    /// its own overhead against it: a small datagram takes some 800 bytes.
     ///
     /// # Errors
     ///
@@ -261,9 +258,9 @@ impl UdpSocket {
     /// ([`Stopped::NoBuffers`]). **Without this Linux reports it as sent.**
     ///
     /// It is off by default because the same option (`IP_RECVERR`) also queues every ICMP error on
-    /// the socket: an unconnected socket then meets them too, they take receive buffer, and the
-    /// socket polls as `ERR` until [`drain_errors`](UdpSocket::drain_errors) is called. Switch it on
-    /// where a shaper or a slow device is near, and drain when the event loop reports `ERR`.
+    /// the socket: an unconnected socket then gets them too, they take receive buffer, and the socket polls
+    /// as `ERR` until [`drain_errors`](UdpSocket::drain_errors) is called. Switch it on behind a local shaper
+    /// or a slow device, and drain when the event loop reports `ERR`.
     ///
     /// # Errors
     ///
@@ -272,20 +269,20 @@ impl UdpSocket {
         sockopt::set_queue_errors(self.as_fd(), on)
     }
 
-    /// Lets each datagram carry the time before which the kernel keeps it: [`SendBatch::push_at`]. For the
-    /// life of the socket; datagrams without one leave at once, as before.
+    /// Lets each datagram carry the time until which the kernel keeps it: [`SendBatch::push_at`]. Permanent
+    /// for the socket; datagrams without one leave at once, as before.
     ///
-    /// **That this succeeds says nothing**: release times are kept by a queue on the way, on Linux `fq`, and
-    /// ignored without. [`kernel::release_times`](crate::kernel::release_times) sees what becomes of them.
+    /// **Success proves nothing**: release times are kept by a queue on the path, on Linux `fq`, and
+    /// ignored without. [`kernel::release_times`](crate::kernel::release_times) checks whether they are kept.
     ///
     /// # Errors
     ///
-    /// The system's error; Linux older than 4.19 does not know it.
+    /// The system's error; Linux older than 4.19 does not support it.
     pub fn enable_release_times(&self) -> io::Result<()> {
         sockopt::enable_release_times(self.as_fd())
     }
 
-    /// Throws away the queued ICMP errors, at most 4096, and returns how many there were.
+    /// Discards the queued ICMP errors, at most 4096, and returns how many there were.
     ///
     /// # Errors
     ///

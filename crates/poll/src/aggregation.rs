@@ -1,21 +1,21 @@
-//! Look so that a wanted number of packets is found, on average: [`Aggregation`].
+//! [`Aggregation`]: polls at the interval that finds a target number of packets, on average.
 //!
 //! A poll that finds several packets handles them while code and data are in the cache; one that finds none is
-//! wasted. How many are found follows from how long the poll waited, so the interval is steered (soft timers
+//! wasted. The number found depends on how long the poll waited, so the interval is controlled (soft timers
 //! §4.2 and §5.8, which leave open how):
 //!
 //! ```text
 //!   T  ←  T · clamp(Q / average(found), 0.8, 1.25)        within shortest ..= longest
 //! ```
 //!
-//! Fewer found than wanted: wait longer; more: shorter. The average gives the last poll an eighth, and one step
-//! is at most a quarter, so one burst does not throw it.
+//! Fewer found than the target: wait longer; more: shorter. The average gives the last poll a weight of an
+//! eighth, and one step is at most a quarter, so one burst does not upset it.
 //!
 //! When the CPU goes idle, polling is turned off and wake-ups on (soft timers §5.8), so that a packet is
-//! never delayed for nothing; the next wake-up turns polling on again.
+//! never delayed needlessly; the next wake-up turns polling on again.
 //!
-//! Aggregation delays packets, by up to an interval, and compresses ACKs. A sender that paces does not mind the
-//! latter.
+//! Aggregation delays packets, by up to an interval, and compresses ACKs. The latter does not affect a sender
+//! that paces.
 
 use core::time::Duration;
 
@@ -26,10 +26,10 @@ use crate::nanos::saturating_nanos;
 use crate::nanos::{Nanos, multiply_divide};
 use softtimers_core::Timestamp;
 
-/// The quota that is wanted of polls, and the bounds of the interval between them.
+/// The target quota of polls, and the bounds of the interval between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregationConfig {
-    /// Q, the aggregation quota: packets wanted in each poll, on average; at least one.
+    /// Q, the aggregation quota: the target number of packets per poll, on average; at least one.
     pub quota: u32,
     /// The shortest interval; at least a nanosecond.
     pub shortest: Duration,
@@ -40,8 +40,9 @@ pub struct AggregationConfig {
 }
 
 impl AggregationConfig {
-    /// One packet a poll, which the paper calls the benefit of no interrupts alone; or five, with which a
-    /// computation beside 100,000 packets/s kept all of a core where wake-ups left it half. From 5 µs to 1 ms.
+    /// One packet a poll, where the only benefit is that there are no interrupts, as the paper says; or five,
+    /// with which a computation beside 100,000 packets/s kept all of a CPU where wake-ups left it half. From
+    /// 5 µs to 1 ms.
     pub const fn preset(preset: Preset) -> Self {
         AggregationConfig {
             quota: match preset {
@@ -61,7 +62,7 @@ impl Default for AggregationConfig {
     }
 }
 
-/// Polls whose interval finds a wanted number of packets.
+/// Polls at the interval that finds a target number of packets.
 ///
 /// ```
 /// use softtimers_core::Timestamp;
@@ -88,13 +89,13 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// A policy that begins with a look, and an interval of 50 µs.
+    /// Makes a policy that begins with a poll, and an interval of 50 µs.
     pub fn new(config: AggregationConfig) -> Self {
         let interval = Interval::new(config.quota, config.shortest, config.longest);
         Aggregation { interval, when_idle: config.when_idle, next: Next::Now }
     }
 
-    /// The time between two polls now.
+    /// Returns the present time between two polls.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.interval.nanos)
     }
@@ -102,7 +103,7 @@ impl Aggregation {
 
 impl Policy for Aggregation {
     fn looked(&mut self, look: &Look) -> Next {
-        // What a wake-up found says nothing of the interval.
+        // The packets found by a wake-up say nothing about the interval.
         if self.next != Next::Armed {
             self.interval.found(look.found);
         }
@@ -146,7 +147,7 @@ impl Named for Aggregation {
     }
 }
 
-/// The steered interval, by itself.
+/// The controller of the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Interval {
     /// Q, with [`FRACTION`] fractional bits, as the average.
@@ -187,7 +188,8 @@ impl Interval {
         self.nanos = wanted.clamp(least, most).clamp(self.shortest, self.longest);
     }
 
-    /// The poll after this look. Intervals run from beginning to beginning; one that has passed is over.
+    /// Returns the time of the poll after this look. Intervals run from beginning to beginning; a passed one
+    /// means now.
     pub(super) fn after(&self, look: &Look) -> Timestamp {
         look.began.after(self.nanos).max(look.ended)
     }
@@ -195,7 +197,7 @@ impl Interval {
 
 /// Twenty bits, of which 32 are left for whole packets.
 const FRACTION: u32 = 20;
-/// Any value does: twenty polls later it has no effect.
+/// The first interval. Any value suffices: twenty polls later it has no effect.
 const FIRST: u64 = 50_000;
 
 #[cfg(test)]
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
     use softtimers_core::Random;
 
-    /// The finds of 7,000 polls once the interval had settled, of packets that come at random.
+    /// The results of 7,000 polls once the interval had settled, with randomly arriving packets.
     #[derive(Debug)]
     struct Found {
         /// Thousandths of a packet a poll.
@@ -257,8 +259,8 @@ mod tests {
         }
     }
 
-    /// §5.8: what aggregation costs. A packet waits for those that are to be found with it, and what a poll finds is
-    /// answered at once: as many acknowledgements as the quota leave together.
+    /// §5.8: the cost of aggregation. A packet waits for those that are found with it, and the packets of a
+    /// poll are answered at once: as many acknowledgements as the quota leave together.
     #[test]
     #[cfg_attr(miri, ignore = "a quarter of a million packets")]
     fn a_packet_waits_the_longer_and_leaves_with_more_others_the_larger_the_quota() {

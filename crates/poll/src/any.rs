@@ -1,7 +1,8 @@
 //! The one list of receive policies: [`AnyPolicy`].
 //!
-//! A policy is a module of this crate and a line of the list below. The file implements [`Policy`], and [`Named`] for
-//! its name and its settings; the command, the simulator, the benchmarks and C then have it by that name.
+//! A policy is a module of this crate and a line of the list below. The file implements [`Policy`], and
+//! [`Named`] for its name and its settings; it is then available by that name in the command, the simulator,
+//! the benchmarks and C.
 //!
 //! ```text
 //!   policy  = name [":" setting {"," setting}]
@@ -51,11 +52,12 @@ macro_rules! policies {
         impl AnyPolicy {
             /// The name of each policy, and what it does.
             ///
-            /// New ones come last: a C program knows a policy by its place.
+            /// New ones come last: C programs identify a policy by its index.
             pub const ALL: &'static [(&'static str, &'static str)] =
                 &[$((<$policy as Named>::NAME, <$policy as Named>::ABOUT)),+];
 
-            /// The policy of this name. Settings that it does not have are ignored; see [`settings`](Self::settings).
+            /// Makes the policy of this name. Settings that it does not have are ignored; see
+            /// [`settings`](Self::settings).
             ///
             /// # Errors
             /// [`PolicyError::UnknownName`]; [`PolicyError::Missing`] for a policy without a default for a setting.
@@ -73,14 +75,14 @@ macro_rules! policies {
                 }
             }
 
-            /// The settings in use; `None` for what this policy does not have.
+            /// Returns the settings in use; `None` for those that this policy does not have.
             pub fn settings(&self) -> PolicySettings {
                 match &self.0 {
                     $(Kind::$policy(policy) => policy.settings()),+
                 }
             }
 
-            /// Returns how often the policy changed between polls and wake-ups by itself.
+            /// Returns how often the policy itself changed between polls and wake-ups.
             pub fn switches(&self) -> u64 {
                 match &self.0 {
                     $(Kind::$policy(policy) => policy.switches()),+
@@ -187,7 +189,7 @@ mod tests {
     use crate::{DelayBoundConfig, HipConfig, WhenIdle};
     use alloc::string::ToString;
 
-    /// Everything that has a default, and what has none with a time.
+    /// Makes any policy by name, with a time if it has no default.
     fn any(name: &str) -> AnyPolicy {
         let time = Some(Duration::from_micros(50));
         name.parse().or_else(|_| AnyPolicy::new(name, PolicySettings { time, ..Default::default() })).unwrap()

@@ -1,8 +1,8 @@
-//! The quota that delivers the most, found while running: [`AutoQuota`].
+//! [`AutoQuota`]: finds the quota that delivers the most, while running.
 //!
 //! Too small a quota spends its time on turns, too large a one starves the output: throughput has one peak,
-//! steep on the far side (livelock figures 7 and 8; the paper suggests such a control). This is a climb with a
-//! step that doubles while it pays and halves when it does not:
+//! steep on the far side (livelock figures 7 and 8; the paper suggests such a control). This is a hill climb
+//! whose step doubles while throughput rises and halves when it does not:
 //!
 //! ```text
 //!   delivered │        ╭─╮
@@ -11,8 +11,8 @@
 //!             └──────────────────────▶ quota
 //! ```
 //!
-//! At rest it looks at the neighbours again from time to time, since loads change. Only windows in which the
-//! input was never exhausted count: below saturation every quota delivers all there is.
+//! At rest it tries the neighbours again from time to time, since loads change. Only windows in which the
+//! input was never exhausted count: below saturation every quota delivers everything.
 
 use super::Preset;
 
@@ -28,8 +28,8 @@ pub struct AutoQuotaConfig {
 }
 
 impl AutoQuotaConfig {
-    /// From 10, the quota of most of the paper's figures, up to 100, their largest but none; or from 64 up to 1,024,
-    /// where a turn is a system call. A hundred windows of rest.
+    /// From 10, the quota of most of the paper's figures, up to 100, their largest finite one; or from 64 up
+    /// to 1,024, where a turn is a system call. A hundred windows of rest.
     pub const fn preset(preset: Preset) -> Self {
         match preset {
             Preset::Paper => AutoQuotaConfig { first: 10, largest: 100, rest: 100 },
@@ -44,12 +44,12 @@ impl Default for AutoQuotaConfig {
     }
 }
 
-/// A climb towards the best quota.
+/// A hill climb towards the best quota.
 ///
 /// ```
 /// use softtimers_poll::{AutoQuota, AutoQuotaConfig};
 ///
-/// // Peaks of the livelock paper's router by quota, as a model gives them; 8 is best.
+/// // Throughput of the livelock paper's router by quota, from a model; 8 is best.
 /// let delivered = |quota: u32| match quota {
 ///     1 => 4_600,
 ///     2..=10 => [4_928, 5_056, 5_120, 5_164, 5_188, 5_212, 5_232, 4_930, 4_844][quota as usize - 2],
@@ -65,7 +65,7 @@ impl Default for AutoQuotaConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoQuota {
     config: AutoQuotaConfig,
-    /// The best so far and what it delivered in a window.
+    /// The best quota so far and its deliveries in a window.
     best: (u32, u64),
     /// The quota that is being tried.
     trying: u32,
@@ -86,7 +86,7 @@ impl AutoQuota {
         AutoQuota { config, best: (first, 0), trying: first, up: false, step, failed: 0, resting: 0 }
     }
 
-    /// The quota to use in the next window.
+    /// Returns the quota to use in the next window.
     pub fn quota(&self) -> u32 {
         self.trying
     }
@@ -96,7 +96,7 @@ impl AutoQuota {
         self.resting > 0
     }
 
-    /// A window with the quota is over: so much was delivered, and the input was never exhausted, or it was.
+    /// Records a window: the packets delivered, and whether the input was saturated (never exhausted).
     /// Windows are equally long, some 10 ms or more; returns the quota for the next.
     pub fn window(&mut self, delivered: u64, saturated: bool) -> u32 {
         if !saturated {
@@ -104,7 +104,7 @@ impl AutoQuota {
         }
         if self.resting > 0 {
             self.resting -= 1;
-            // What is compared with is of the same hour.
+            // Compares with a recent figure.
             self.best.1 = delivered;
             if self.resting == 0 {
                 self.failed = 0;
@@ -124,7 +124,7 @@ impl AutoQuota {
         self.trying
     }
 
-    /// The candidate was no better: the other direction, with half the step.
+    /// Turns to the other direction, with half the step, after a candidate that was no better.
     fn turn_round(&mut self) {
         self.up = !self.up;
         self.failed = if self.step == 1 { self.failed + 1 } else { 0 };
@@ -137,7 +137,7 @@ impl AutoQuota {
         }
     }
 
-    /// One step from the best, within the bounds; a bound that is reached counts as a candidate that failed.
+    /// Tries one step from the best, within the bounds; reaching a bound counts as a failed candidate.
     fn try_next(&mut self) {
         let (best, step) = (self.best.0, self.step);
         let candidate = if self.up {
@@ -168,7 +168,7 @@ mod tests {
         quota
     }
 
-    /// One peak anywhere, rising by turns saved and falling steeply.
+    /// A function with one peak, which rises by turns saved and falls steeply.
     fn peaked(peak: u32) -> impl Fn(u32) -> u64 {
         move |quota| match quota {
             low if low <= peak => 100_000 - 60_000 / (u64::from(low) + 1) - 10 * u64::from(peak - low),

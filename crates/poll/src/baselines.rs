@@ -1,9 +1,9 @@
-//! Policies that the papers compare with, and those of today's programs.
+//! Baseline policies: those that the papers compare with, and those of today's programs.
 //!
 //! ```text
 //!   packets           ●     ● ●                        ●
 //!   Interrupts        ↑     ↑ ↑                        ↑          one wake-up each, or each batch
-//!   ConstantPeriod   ─┼───────┼───────┼───────┼───────┼──         whether or not anything came
+//!   ConstantPeriod   ─┼───────┼───────┼───────┼───────┼──         whether or not packets came
 //!   BusyWait         ││││││││││││││││││││││││││││││││││││         a CPU of its own
 //!   SpinThenBlock     ↑││││││││││││· · · · · · · · · · ↑│││       spins while it pays, then sleeps
 //!   Watchdog          trigger states; a timer only if none came for 50 µs; ↑ when idle
@@ -52,7 +52,7 @@ impl Named for Interrupts {
     }
 }
 
-/// Looks all the time.
+/// Polls all the time.
 ///
 /// ```
 /// use softtimers_poll::{BusyWait, Next, Policy};
@@ -86,9 +86,9 @@ impl Named for BusyWait {
     }
 }
 
-/// Looks at the multiples of a period: clocked interrupts (HIP §5 names 500 to 4,000 a second).
+/// Polls at the multiples of a period: clocked interrupts (HIP §5 names 500 to 4,000 a second).
 ///
-/// Multiples that passed during a look are left out. The period is at least a nanosecond.
+/// Skips multiples that passed during a look. The period is at least a nanosecond.
 ///
 /// ```
 /// use core::time::Duration;
@@ -107,7 +107,7 @@ pub struct ConstantPeriod {
 }
 
 impl ConstantPeriod {
-    /// Polls once in each `period`.
+    /// Makes a policy that polls once in each `period`.
     pub const fn new(period: Duration) -> Self {
         let nanos = saturating_nanos(period);
         ConstantPeriod { period: if nanos == 0 { 1 } else { nanos }, next: Next::Now }
@@ -161,7 +161,7 @@ pub struct SpinThenBlock {
 }
 
 impl SpinThenBlock {
-    /// Spins for `spin` after the last packet.
+    /// Makes a policy that spins for `spin` after the last packet.
     pub const fn new(spin: Duration) -> Self {
         SpinThenBlock { spin, until: Timestamp::ZERO, next: Next::Armed }
     }
@@ -194,10 +194,10 @@ impl Named for SpinThenBlock {
     }
 }
 
-/// Looks at every trigger state, and by a timer only where none has come within a time: the polling watchdog
+/// Polls at every trigger state, and by a timer only if none has come within a time: the polling watchdog
 /// (Maquelin et al. 1996, in HIP §5: context switches about every 50 µs, and a watchdog of 50 µs).
 ///
-/// The watchdog interrupts a CPU that computes. One that is idle meets no trigger state, and waits for the
+/// The watchdog interrupts a CPU that computes. An idle CPU passes no trigger state, and waits for the
 /// wake-up.
 ///
 /// ```
@@ -216,7 +216,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// A packet waits for `delay` at the most.
+    /// Makes a policy under which a packet waits for at most `delay`.
     pub const fn new(delay: Duration) -> Self {
         Watchdog { delay, armed: false }
     }

@@ -1,36 +1,38 @@
-//! Leave the CPU to others: [`CpuLimit`].
+//! [`CpuLimit`]: limits the CPU time spent on packets.
 //!
-//! Packets may have a share of each period; when they have had it, input is shut until the period ends (livelock
-//! §7). The counter is read at the start and at the end of each turn, so what goes over is one turn, which a
-//! quota bounds:
+//! Packets may use a share of each period; once it is used, input is shut until the period ends (livelock
+//! §7). The counter is read at the start and at the end of each turn, so the excess is at most one turn,
+//! which a quota bounds:
 //!
 //! ```text
 //!   period │▓▓▓▓▓▓▓▓▓ shut · · · · · · · · │▓▓▓▓▓▓▓▓▓ shut · · · ·│
-//!           ◀─ share ─▶                    all is forgotten here, and when the CPU is idle
+//!           ◀─ share ─▶                    the account is reset here, and when the CPU is idle
 //! ```
 //!
 //! A turn that goes over does so in every period, by half its length on average: with turns of 1.3 ms, 25% of 10 ms
-//! became 30% on Linux. So the default forgets only the share, and what went over is part of the next period.
+//! became 30% on Linux. So the default deducts only the share, and the excess counts in the next period.
 //!
-//! Turns are not all that packets cost. Where each one is woken up for, sleeping and waking cost several times its
-//! turn, and a limit on turns limits nothing: 39% of a computation was left where 75% was asked for. So
-//! [`CpuLimit::charge`] takes whatever was spent, and with [`CpuLimitConfig::stretch`] the account drains all the time:
+//! Packets cost more than turns. If each packet needs a wake-up, sleeping and waking cost several times its
+//! turn, and a limit on turns is ineffective: a computation kept 39% instead of the desired 75%. So
+//! [`CpuLimit::charge`] takes all CPU time spent, and with [`CpuLimitConfig::stretch`] the account drains all
+//! the time:
 //!
 //! ```text
 //!   used ─┐                 ┌ at the share of a period, polls move apart: after each that leaves nothing, shut for `stretch`
-//!         │    ╱╲  ╱╲╱╲╱╲   │ still there: the limit goes before the delay, and it is shut until half has drained
+//!         │    ╱╲  ╱╲╱╲╱╲   │ still there: the limit overrides the delay, and it is shut until half has drained
 //!   share │┄┄┄╱┄┄╲╱┄┄┄┄┄┄╲┄┄┘
-//!    half │┄┄╱┄┄┄┄┄┄┄┄┄┄┄┄╲┄┄  here looks are the policy's again
+//!    half │┄┄╱┄┄┄┄┄┄┄┄┄┄┄┄╲┄┄  here the policy decides again
 //!         └─╱──────────────╲─▶ time          drains by the share of the time that passes
 //! ```
 //!
-//! Over any time, what was spent is the share of it, the share of one period, and what was done between two charges.
+//! Over any time, the CPU time spent is at most the share of it, the share of one period, and the work
+//! between two charges.
 //!
-//! It limits input, not output, and helps local users; remote ones still lose packets, only others. In return the
-//! first packet of a burst reaches its consumer after no more than the share of a period (§8.2.1).
+//! It limits input, not output, and helps local users; remote users still lose packets, only different ones.
+//! In return the first packet of a burst reaches its consumer after at most the share of a period (§8.2.1).
 //!
-//! An idle CPU means that nobody wants the rest of the period: tell it ([`CpuLimit::idle`]), and input is
-//! never shut in vain.
+//! When the CPU is idle, no other work needs the rest of the period: call [`CpuLimit::idle`], and input is
+//! never shut needlessly.
 
 use core::time::Duration;
 
@@ -41,11 +43,11 @@ use softtimers_core::{Percent, Timestamp};
 /// A share of each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuLimitConfig {
-    /// The share of a CPU that packets may have.
+    /// The share of a CPU that packets may use.
     pub share: Percent,
-    /// The time it is counted over; at least a nanosecond.
+    /// The period over which the share is counted; at least a nanosecond.
     pub period: Duration,
-    /// Carries what goes over the share into the next period, instead of forgetting it.
+    /// Carries the excess over the share into the next period, instead of dropping it.
     pub carry: bool,
     /// Drains the account all the time, and near the limit leaves this time between polls; `None`: periods, each with
     /// its share at once.
@@ -53,8 +55,8 @@ pub struct CpuLimitConfig {
 }
 
 impl CpuLimitConfig {
-    /// `share` of each 10 ms, the paper's period; what was measured gave no reason for another one. The paper forgets
-    /// what went over.
+    /// `share` of each 10 ms, the paper's period; measurements gave no reason for another one. The paper
+    /// drops the excess.
     pub const fn preset(preset: Preset, share: Percent) -> Self {
         let carry = matches!(preset, Preset::Measured);
         CpuLimitConfig { share, period: Duration::from_millis(10), carry, stretch: None }
@@ -65,7 +67,7 @@ impl CpuLimitConfig {
         CpuLimitConfig::preset(Preset::Measured, share)
     }
 
-    /// Sets how far apart polls are near the limit: the longest delay that packets are to have for it.
+    /// Sets how far apart polls are near the limit: the longest delay of packets because of it.
     #[must_use]
     pub const fn stretched(self, stretch: Duration) -> Self {
         CpuLimitConfig { stretch: Some(stretch), ..self }
@@ -74,8 +76,8 @@ impl CpuLimitConfig {
 
 /// The part of each period that packets have used.
 ///
-/// The count of CPU time is any that grows while this thread handles packets: its CPU time, or a cycle
-/// counter's.
+/// The CPU time may be any counter that grows while this thread handles packets: its CPU time, or a cycle
+/// counter.
 ///
 /// ```
 /// use core::time::Duration;
@@ -94,18 +96,18 @@ impl CpuLimitConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuLimit {
     share: Percent,
-    /// Nanoseconds, as all below.
+    /// In nanoseconds, as the fields below.
     limit: u64,
     period: u64,
     /// When the period under way ends; with `stretch`, when input is open again.
     ends: Timestamp,
     carry: bool,
     stretch: Option<u64>,
-    /// Until when the account has drained.
+    /// The time up to which the account has drained.
     drained: Timestamp,
-    /// Hundredths of a nanosecond that are still to drain: between two looks it may be less than one.
+    /// Hundredths of a nanosecond left to drain: between two checks it may be less than a nanosecond.
     rest: u8,
-    /// Polls are stretched.
+    /// Whether polls are stretched.
     near: bool,
     used: u64,
     began: Option<u64>,
@@ -115,7 +117,7 @@ pub struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Nothing used. Periods end at the multiples of their length.
+    /// Makes an empty account. Periods end at the multiples of their length.
     pub const fn new(config: CpuLimitConfig) -> Self {
         let period = match saturating_nanos(config.period) {
             0 => 1,
@@ -143,21 +145,22 @@ impl CpuLimit {
         }
     }
 
-    /// A turn begins; the count stands at `cpu`.
+    /// Notes that a turn begins at the counter value `cpu`.
     #[inline]
     pub fn begin(&mut self, cpu: Duration) {
         self.began = Some(saturating_nanos(cpu));
     }
 
-    /// It is over; the count stands at `cpu`. A turn that spans two periods counts in the later one.
+    /// Notes that the turn is over at the counter value `cpu`. A turn that spans two periods counts in the
+    /// later one.
     pub fn end(&mut self, now: Timestamp, cpu: Duration) -> Input {
         let began = self.began.take();
         let spent = began.map_or(0, |began| saturating_nanos(cpu).saturating_sub(began));
         self.charge(now, Duration::from_nanos(spent), false)
     }
 
-    /// Charges the CPU time `spent` since the last charge, on whatever packets need: turns, system calls, wake-ups.
-    /// `more`: packets are known to wait, so that a longer interval would find no more of them.
+    /// Charges the CPU time `spent` on packets since the last charge: turns, system calls, wake-ups. `more`:
+    /// packets are known to wait, so that a longer interval would find no more of them.
     pub fn charge(&mut self, now: Timestamp, spent: Duration, more: bool) -> Input {
         self.renew(now);
         self.used = self.used.saturating_add(saturating_nanos(spent));
@@ -178,7 +181,7 @@ impl CpuLimit {
         if self.shut { Input::Shut(self.ends) } else { Input::Open }
     }
 
-    /// The CPU has nothing else to do.
+    /// Notes that the CPU has no other work.
     pub fn idle(&mut self) -> Input {
         self.used = 0;
         self.shut = false;
@@ -186,23 +189,23 @@ impl CpuLimit {
         Input::Open
     }
 
-    /// Returns the time that this period's turns have used, with what was carried over.
+    /// Returns the time that this period's turns have used, including the excess carried over.
     pub fn used(&self) -> Duration {
         Duration::from_nanos(self.used)
     }
 
-    /// In how many periods input was shut; with [`stretch`](CpuLimitConfig::stretch), how often.
+    /// Returns in how many periods input was shut; with [`stretch`](CpuLimitConfig::stretch), how often.
     pub fn inhibited(&self) -> u64 {
         self.inhibited
     }
 
-    /// The number of times that input was shut for longer than [`stretch`](CpuLimitConfig::stretch), since otherwise the limit would
-    /// not have been kept.
+    /// Returns how often input was shut for longer than [`stretch`](CpuLimitConfig::stretch), to keep the
+    /// limit.
     pub fn exceeded(&self) -> u64 {
         self.exceeded
     }
 
-    /// Shuts input where polls are to be further apart.
+    /// Shuts input to move polls apart.
     fn keep_apart(&mut self, now: Timestamp, stretch: u64, more: bool) {
         if self.used <= self.limit / 2 {
             self.near = false;
@@ -210,7 +213,7 @@ impl CpuLimit {
         if self.used < self.limit && (more || !self.near) {
             return;
         }
-        // Close to the limit although polls were apart: what one wake-up serves is to be as much as can be.
+        // Close to the limit although polls were apart: let one wake-up serve as much as possible.
         let drained = if self.near { self.limit / 2 } else { self.limit };
         let over = if self.used < self.limit { 0 } else { self.used - drained };
         self.near = true;
@@ -257,8 +260,8 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    /// The share that a loop spends, the times that it was shut for too long, and its longest wait in µs. A sleep costs
-    /// `wake`, a turn 1 µs, and so does each packet, 64 at most; one comes every `gap` ns.
+    /// Returns the share that a loop spends, how often it was shut for too long, and its longest wait in µs.
+    /// A sleep costs `wake`, a turn 1 µs, and so does each packet, at most 64; one comes every `gap` ns.
     fn looked_at(mut limit: CpuLimit, wake: u64, gap: u64) -> (u64, u64, u64) {
         let (mut now, mut spent, mut taken, mut longest, mut slept) = (0u64, 0u64, 0u64, 0u64, true);
         const END: u64 = 4_000_000_000;
@@ -286,7 +289,8 @@ mod tests {
 
     const STRETCH: Duration = Duration::from_micros(200);
 
-    /// 65 µs a wake-up of one packet, 1 µs each in a full turn: at 0.1, 1 and 5 times what one at a time can do.
+    /// 65 µs for a wake-up with one packet, 1 µs each in a full turn: at 0.1, 1 and 5 times the capacity of
+    /// one at a time.
     #[test]
     fn wake_ups_are_charged_and_the_share_is_kept_at_any_load() {
         for percent in (10..=80).step_by(10) {
@@ -298,7 +302,8 @@ mod tests {
                 let allowed = u64::from(percent) * 10;
                 assert!(spent <= allowed + 5, "{percent}%, load {load}: {spent} thousandths");
                 assert!(spent + 15 >= wanted.min(allowed), "{percent}%, load {load}: {spent} of {wanted}");
-                // A look each 200 µs costs 65 µs and what came: a third, or the packets of a flood as well.
+                // A poll each 200 µs costs 65 µs and its packets: a third of the time, plus the packets of a
+                // flood.
                 let can_hold = wanted <= allowed || (load != "200" && percent >= 50);
                 assert!(exceeded == 0 || !can_hold, "{percent}%, load {load}: longer {exceeded} times");
                 assert!(longest <= 330 || !can_hold, "{percent}%, load {load}: waited for {longest} µs");
@@ -375,8 +380,7 @@ mod tests {
         CpuLimit::new(CpuLimitConfig::preset(preset, Percent::new(percent).unwrap()))
     }
 
-    /// A CPU that does nothing but turns of `turn` while it may: the share it spends, and the most of a
-    /// period.
+    /// Runs only turns of `turn` while allowed. Returns the share spent, and the most of a period.
     fn flooded(mut limit: CpuLimit, turn: u64) -> (u64, u64) {
         let (mut now, mut cpu, mut most) = (0u64, 0u64, 0);
         while now < 1_000_000 {
@@ -408,7 +412,7 @@ mod tests {
         assert!(flooded(limit(100), 100).0 >= 99);
     }
 
-    /// Turns longer than the share, and than the period: it is kept all the same.
+    /// The share is kept even with turns longer than the share, and than the period.
     #[test]
     fn what_goes_over_is_paid_back_by_the_periods_that_follow() {
         for turn in [4_000, 26_000] {
@@ -418,12 +422,13 @@ mod tests {
         let mut limit = limit(25);
         limit.begin(Duration::ZERO);
         assert_eq!(limit.end(at(9_000), Duration::from_millis(8)), Input::Shut(at(10_000)));
-        // Of the 8 ms the first period allows 2.5, the second as much; 3 ms are too much for the third as well.
+        // The first period allows 2.5 of the 8 ms, the second as much; the remaining 3 ms exceed the third as
+        // well.
         assert_eq!(limit.input(at(10_000)), Input::Shut(at(20_000)));
         assert_eq!(limit.input(at(20_000)), Input::Shut(at(30_000)));
         assert_eq!((limit.input(at(30_000)), limit.used()), (Input::Open, Duration::from_micros(500)));
         assert_eq!(limit.inhibited(), 3);
-        // Long after, nothing is owed.
+        // Long after, the account is empty.
         assert_eq!((limit.input(at(70_000)), limit.used()), (Input::Open, Duration::ZERO));
     }
 

@@ -1,20 +1,22 @@
-//! The policy for users: one number, the longest delay that they accept. [`DelayBound`].
+//! [`DelayBound`]: the policy for users, with one number, the longest acceptable delay.
 //!
-//! A look is cheap; a wake-up costs as much as hundreds of looks. So the choice is not one of CPU time but of
-//! delay: polls that find a few packets each are worth it as long as those come within the longest delay. HIP asks the same of its estimate; here the bound is the user's and the rest follows from it:
+//! A poll is cheap; a wake-up costs as much as hundreds of polls. So the choice depends not on CPU time but
+//! on delay: polls that find a few packets each pay as long as those come within the longest delay. HIP
+//! compares its own estimate in the same way; here the user sets the bound and everything else follows from
+//! it:
 //!
 //! ```text
 //!   quota · mean gap ≤ max_delay       poll, with the interval that finds `quota` packets (soft timers §4.2)
 //!   quota · mean gap > 2 · max_delay   wake-ups
-//!   nobody has been idle for a while   poll whatever the rate is: the CPU is saturated, and looks in
+//!   the CPU was not idle for a while   poll whatever the rate is: the CPU is saturated, and looks in
 //!                                      passing cost nothing (soft timers §5.8), where a wake-up costs others
 //! ```
 //!
 //! No interval is longer than `max_delay`. Between the two lines the policy stays as it is.
 //!
-//! The paper turns polling off whenever the CPU goes idle ([`WhenIdle::WakeUp`]). That gives the least
-//! delay. A program that sleeps between polls gives the other thing that a bound is for: few wake-ups, each for
-//! several packets ([`WhenIdle::KeepPolling`]).
+//! The paper turns polling off whenever the CPU goes idle ([`WhenIdle::WakeUp`]). That gives the least delay.
+//! A program that sleeps between polls uses the bound for the opposite: few wake-ups, each for several
+//! packets ([`WhenIdle::KeepPolling`]).
 
 use core::time::Duration;
 
@@ -25,19 +27,19 @@ use crate::error::PolicyError;
 use crate::nanos::{Nanos, saturating_nanos};
 use softtimers_core::Timestamp;
 
-/// The bound, and what is wanted of polls.
+/// The delay bound, and the target of polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayBoundConfig {
-    /// A packet is to wait no longer in its device; at least a nanosecond.
+    /// The longest time that a packet may wait in its device; at least a nanosecond.
     pub max_delay: Duration,
-    /// Packets wanted in each poll, on average; at least one.
+    /// The target number of packets per poll, on average; at least one.
     pub quota: u32,
     /// The behaviour when the CPU is about to be idle.
     pub when_idle: WhenIdle,
 }
 
 impl DelayBoundConfig {
-    /// The paper's rule for an idle CPU and one packet a poll; or polling on, and five.
+    /// The paper's rule for an idle CPU and one packet a poll; or continued polling, and five.
     pub const fn preset(preset: Preset, max_delay: Duration) -> Self {
         let (quota, when_idle) = match preset {
             Preset::Paper => (1, WhenIdle::WakeUp),
@@ -48,7 +50,8 @@ impl DelayBoundConfig {
 }
 
 impl Default for DelayBoundConfig {
-    /// 200 µs: ten wake-ups' lateness, and less than a network of any length.
+    /// Returns the default, 200 µs: ten times the lateness of a wake-up, and short compared with most network
+    /// delays.
     fn default() -> Self {
         DelayBoundConfig::preset(Preset::Measured, Duration::from_micros(200))
     }
@@ -83,7 +86,7 @@ pub struct DelayBound {
     interval: Interval,
     /// The mean time between packets, in nanoseconds.
     gap: u64,
-    /// The last look that found any.
+    /// The last look that found packets.
     found_at: Option<Timestamp>,
     /// Looks since the CPU was idle.
     busy: u32,
@@ -93,7 +96,7 @@ pub struct DelayBound {
 }
 
 impl DelayBound {
-    /// A policy that begins with wake-ups.
+    /// Makes a policy that begins with wake-ups.
     pub fn new(config: DelayBoundConfig) -> Self {
         let max_delay = saturating_nanos(config.max_delay).max(1);
         let shortest = SHORTEST.min(Duration::from_nanos(max_delay));
@@ -111,12 +114,12 @@ impl DelayBound {
         }
     }
 
-    /// Packets a second, as far as is known: rounded down, zero before the second look that found any.
+    /// Returns the estimated packets a second, rounded down; zero before the second look that found any.
     pub fn packets_per_second(&self) -> u64 {
         1_000_000_000 / self.gap.max(1)
     }
 
-    /// Says whether nobody has been idle for a while.
+    /// Returns whether the CPU has not been idle for a while.
     fn is_saturated(&self) -> bool {
         self.busy >= SATURATED
     }
@@ -126,8 +129,8 @@ impl DelayBound {
         self.switches
     }
 
-    /// The mean gap after a look. Several packets at once tell more than one; an empty look tells only of a gap
-    /// that has become longer than the mean.
+    /// Updates the mean gap after a look. Several packets at once have more weight than one; an empty look
+    /// counts only if the gap has become longer than the mean.
     fn learn(&mut self, look: &Look) {
         let since = self.found_at.map(|at| look.ended.nanos_since(at));
         if look.found == 0 {
@@ -141,14 +144,14 @@ impl DelayBound {
         let gap = since / u64::from(look.found);
         let weight = u64::from(look.found.min(4));
         self.gap = match self.gap {
-            // The first gap is all that is known.
+            // Only the first gap is known.
             unknown if unknown == u64::MAX / 4 => gap,
             known if gap > known => known + (gap - known) / 8 * weight,
             known => known - (known - gap) / 8 * weight,
         };
     }
 
-    /// Says whether the rate is worth polls; between the two lines, as before.
+    /// Returns whether the rate justifies polls; between the two lines, as before.
     fn is_worth_polling(&self) -> bool {
         let wait = self.gap.saturating_mul(self.quota);
         wait <= self.max_delay || (self.polls && wait / 2 <= self.max_delay)
@@ -213,9 +216,9 @@ impl Named for DelayBound {
     }
 }
 
-/// A look every 5 µs costs little even where it is a system call.
+/// A poll every 5 µs costs little even if it is a system call.
 const SHORTEST: Duration = Duration::from_micros(5);
-/// One look may follow another by chance.
+/// Looks in a row without idle time that mean saturation: two may follow each other by chance.
 const SATURATED: u32 = 4;
 
 #[cfg(test)]

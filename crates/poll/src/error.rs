@@ -1,14 +1,14 @@
-//! Policies in text: what can be wrong with it.
+//! Errors in the text or the settings of a policy.
 
 use core::fmt;
 
-/// Why a text names no policy, or a policy or a queue's feedback cannot be made with these settings.
+/// Why a text is not a policy, or a policy or a queue's feedback cannot be made with these settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// No policy has this name.
     UnknownName {
-        /// The names that are known, each with what it stands for.
+        /// The known names, each with its description.
         allowed: &'static [(&'static str, &'static str)],
     },
     /// The text after the name is no list of settings.

@@ -33,8 +33,8 @@ impl Factor {
         if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
     }
 
-    /// `self · kept + (1 − self) · new`, rounded down: an exponential average that gives history this weight, at
-    /// most one (HIP eq. 1).
+    /// `self · kept + (1 − self) · new`, rounded down: an exponential average that gives history this weight,
+    /// at most one (HIP eq. 1).
     pub(super) const fn average(self, kept: u128, new: u128) -> u128 {
         let weight = if self.0 > 1_000 { 1_000 } else { self.0 } as u128;
         // Quotients and remainders apart: squares of gaps fill 128 bits, and a thousand times that would not fit.

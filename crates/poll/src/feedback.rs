@@ -1,22 +1,22 @@
-//! Stop taking packets while the queue behind is full: [`Feedback`].
+//! [`Feedback`]: stops input while the next queue is full.
 //!
-//! A packet that the next stage cannot take is work thrown away. So input stops when a queue is three quarters
-//! full and goes on when a quarter is left; what arrives meanwhile waits in the device, and is dropped there
-//! before anything was spent on it (livelock §6.6.1):
+//! A packet that the next stage cannot take is wasted work. So input stops when a queue is three quarters
+//! full and resumes when a quarter is left; packets that arrive meanwhile wait in the device, and are dropped
+//! there before any work is done on them (livelock §6.6.1):
 //!
 //! ```text
 //!   depth  high ─ ─ ─ ─╱╲─ ─ ─ ─ ─ ─ ─ ─       shut here
 //!                     ╱  ╲      ╱
 //!          low  ─ ─ ╱─ ─ ─╲─ ─╱─ ─ ─ ─ ─       open here, or when the time-out has passed:
-//!                ╱          ╲╱                 the consumer may hang, and others want packets too
+//!                ╱          ╲╱                 the consumer may hang, and others need packets too
 //! ```
 //!
 //! The time-out must exceed the time to drain the queue from the high to the low mark, or it reopens input while
 //! the consumer is merely busy: at the paper's 1 ms it did so 973 times of 973 in a pipeline on Linux, at 10 ms
-//! hardly ever. The default learns that time.
+//! hardly ever. The default learns the drain time.
 //!
-//! Where the queue is not the only consumer, shutting input keeps packets from the others too; that is what the
-//! time-out bounds, and why each queue has a `Feedback` of its own.
+//! If the queue is not the only consumer, shutting input keeps packets from the others too; the time-out
+//! bounds that, and each queue has its own `Feedback`.
 
 use core::time::Duration;
 
@@ -28,9 +28,9 @@ use softtimers_core::{Percent, Timestamp};
 pub struct FeedbackConfig {
     /// Input is shut when this many packets wait, or more.
     pub high: u32,
-    /// It is opened when this many are left, or fewer; `None`: only by the time-out.
+    /// Input opens when this many are left, or fewer; `None`: only by the time-out.
     pub low: Option<u32>,
-    /// It is opened when this has passed.
+    /// Input opens after this time.
     pub time_out: TimeOut,
 }
 
@@ -39,11 +39,11 @@ pub struct FeedbackConfig {
 pub enum TimeOut {
     /// Input opens this long after it was shut.
     After(Duration),
-    /// Four times what draining the queue has taken lately, within these bounds.
+    /// Four times the recent drain time of the queue, within these bounds.
     Drain {
-        /// At least so long; also before anything was learnt.
+        /// The lower bound; also used before anything was learnt.
         least: Duration,
-        /// At most so long: what other consumers can lose to one that hangs.
+        /// The upper bound: how long other consumers can lose packets because one hangs.
         most: Duration,
     },
 }
@@ -76,7 +76,7 @@ impl FeedbackConfig {
     /// a time-out of 1 ms alone.
     ///
     /// # Errors
-    /// [`PolicyError`] if there is never so much room.
+    /// [`PolicyError`] if the queue never has that much room.
     ///
     /// ```
     /// use softtimers_poll::FeedbackConfig;
@@ -90,7 +90,7 @@ impl FeedbackConfig {
         FeedbackConfig { high, low: None, time_out: TimeOut::After(PAPER_TIME_OUT) }.checked(capacity)
     }
 
-    /// These marks, if they make sense for a queue of `capacity` packets.
+    /// Returns these marks, if they are valid for a queue of `capacity` packets.
     ///
     /// # Errors
     /// [`PolicyError`] unless low < high ≤ capacity.
@@ -107,7 +107,8 @@ impl FeedbackConfig {
 ///
 /// Tell it the depth after packets were [`offered`](Feedback::offered) to the queue, and after some were
 /// [`drained`](Feedback::drained); ask for the [`input`](Feedback::input) when its time-out has come. Only
-/// what is offered shuts, so that a time-out always lets something through, also to a queue that is still full.
+/// offered packets shut input, so that a time-out always lets some through, also to a queue that is still
+/// full.
 ///
 /// ```
 /// use softtimers_core::Timestamp;
@@ -125,7 +126,7 @@ impl FeedbackConfig {
 pub struct Feedback {
     config: FeedbackConfig,
     shut: Option<Shut>,
-    /// The time that draining from the high to the low mark takes, as far as is known.
+    /// The learnt time to drain from the high to the low mark.
     drain: Duration,
     stats: FeedbackStats,
 }
@@ -138,7 +139,7 @@ struct Shut {
     drained: bool,
 }
 
-/// Counts of how often input was shut, and what opened it again.
+/// Counts of how often input was shut, and why it opened again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FeedbackStats {
     /// Times that input was shut.
@@ -188,7 +189,7 @@ impl Feedback {
             None => Input::Open,
             Some(shut) if shut.until > now => Input::Shut(shut.until),
             Some(shut) => {
-                // A consumer that has taken some is slow and does not hang: it gets longer next time.
+                // A consumer that has taken some is slow and does not hang: it gets more time next time.
                 if shut.drained && self.config.low.is_some() {
                     self.drain = self.drain.max(shut.until.saturating_duration_since(shut.since));
                 }
@@ -218,7 +219,7 @@ impl Feedback {
         }
     }
 
-    /// Longer at once, shorter by an eighth at a time.
+    /// Learns a drain time: a longer one at once, a shorter one by an eighth at a time.
     fn learn(&mut self, took: Duration) {
         self.drain = if took > self.drain { took } else { self.drain - (self.drain - took) / 8 };
     }
@@ -230,10 +231,10 @@ fn share_of(share: Percent, capacity: u32) -> u32 {
 
 /// A tick of the paper's clock.
 const PAPER_TIME_OUT: Duration = Duration::from_millis(1);
-/// More than two slices of the scheduler, which a consumer of its own may wait for.
+/// More than two slices of the scheduler, for which a consumer on its own thread may wait.
 const LEAST_TIME_OUT: Duration = Duration::from_millis(10);
 const MOST_TIME_OUT: Duration = Duration::from_millis(100);
-/// A consumer that is this many times slower than lately is taken to hang.
+/// A consumer that is this many times slower than recently counts as hanging.
 const DRAINS: u32 = 4;
 
 #[cfg(test)]
@@ -276,7 +277,7 @@ mod tests {
         for micros in 0..10_000 {
             if feedback.input(at(micros)).is_open(at(micros)) {
                 opened += 1;
-                // The queue is full and stays so; one turn's packets are dropped there.
+                // The queue is full and stays full; the packets of one turn are dropped there.
                 assert_eq!(feedback.offered(at(micros), 32), Input::Shut(at(micros + 1_000)));
             }
         }
@@ -300,7 +301,7 @@ mod tests {
         feedback.offered(at(0), 768);
         feedback.drained(at(6_000), 256);
         assert_eq!(feedback.time_out(), Duration::from_millis(24));
-        // One that is slower than that, but moves, gets longer; one that does not move, no longer.
+        // A slower consumer that makes progress gets more time; one that makes none does not.
         feedback.offered(at(10_000), 768);
         feedback.drained(at(30_000), 400);
         assert_eq!(feedback.input(at(34_000)), Input::Open);

@@ -1,8 +1,8 @@
-//! HIP: interrupts or polls, by what the gaps between packets promise (Dovrolis, Thayer and Ramanathan, *HIP:
+//! HIP: chooses interrupts or polls by the gaps between packets (Dovrolis, Thayer and Ramanathan, *HIP:
 //! Hybrid Interrupt-Polling for the Network Interface*, 2001).
 //!
-//! A stream that comes regularly and often is polled, with a period in which a packet can be expected; any
-//! other gets interrupts. After too many polls in vain the stream is taken to be over:
+//! A regular and frequent stream is polled, with a period in which a packet can be expected; any other gets
+//! interrupts. After too many empty polls the stream counts as over:
 //!
 //! ```text
 //!                    σ/I < γ and I < T_max                                   (3)
@@ -11,9 +11,9 @@
 //!                  σ/I ≥ γ, or I ≥ T_max, or P_U = P_U max                   (4)
 //! ```
 //!
-//! The paper is silent or of two minds on some points; each is a field of [`HipConfig`] with both answers. It
-//! runs on a clock tick since a polling process would cost a context switch a poll (§3); here that is what a
-//! soft event is for.
+//! The paper leaves some points open or contradicts itself; each is a field of [`HipConfig`] with both
+//! answers. It polls at clock ticks, since a polling process would cost a context switch per poll (§3); here
+//! a soft event does that.
 
 mod config;
 mod interarrival;
@@ -44,7 +44,7 @@ use softtimers_core::Timestamp;
 /// }
 /// assert_eq!(hip.next(), Next::At(at(42_000)));
 ///
-/// // The stream ends: ten polls in vain, and interrupts again.
+/// // The stream ends: ten empty polls, and interrupts again.
 /// let mut polls = 0;
 /// while let Next::At(time) = hip.next() {
 ///     hip.looked(&Look { began: time, ended: time, found: 0 });
@@ -57,14 +57,14 @@ pub struct Hip {
     config: HipConfig,
     gaps: Interarrival,
     next: Next,
-    /// When the last look began, which the next poll is counted from.
+    /// When the last look began, from which the next poll is counted.
     from: Timestamp,
     /// P_U, the polls in a row that found nothing.
     unsuccessful: u32,
     stats: HipStats,
 }
 
-/// Counts of what HIP has done: the columns of the paper's Table 3 come from these.
+/// Counters of HIP, from which the columns of the paper's Table 3 are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HipStats {
     /// Looks that an interrupt began.
@@ -84,7 +84,7 @@ pub struct HipStats {
 }
 
 impl Hip {
-    /// In the mode that the paper begins in: interrupts; or polls, if it knows nothing else.
+    /// Starts in the paper's initial mode: interrupts, or polls if it only polls.
     pub fn new(config: HipConfig) -> Self {
         let gaps = Interarrival::new(&config);
         let (next, from, stats) = (Next::Armed, Timestamp::ZERO, HipStats::default());
@@ -112,7 +112,7 @@ impl Hip {
         self.stats
     }
 
-    /// The period that the gaps give now, T_P, as a time after some tick.
+    /// Returns T_P, the period that follows from the present gaps, as a time after some tick.
     ///
     /// ```
     /// use core::time::Duration;
@@ -134,11 +134,11 @@ impl Hip {
             Rounding::Up => wanted.div_ceil(shortest),
             Rounding::Nearest => wanted.saturating_add(shortest / 2) / shortest,
         };
-        // The longest period need not be a multiple; the wait is a bound that users rely on.
+        // The longest period need not be a multiple, but it must bound the wait.
         ticks.min(longest / shortest).saturating_mul(shortest)
     }
 
-    /// The poll that is one period after `from`.
+    /// Returns the time of the poll one period after `from`.
     fn poll_after(&self, from: Timestamp) -> Timestamp {
         let since_tick = match (self.config.grid, self.config.rounding) {
             (Grid::Relative, _) => 0,
@@ -148,14 +148,15 @@ impl Hip {
         Timestamp::from_nanos(from.as_nanos() - since_tick).after(self.period_nanos())
     }
 
-    /// Eq. 3, and its complement the first two terms of eq. 4.
+    /// Returns whether eq. 3 holds; its complement is the first two terms of eq. 4.
     fn is_worth_polling(&self) -> bool {
         let often = self.gaps.mean_nanos() < self.config.longest_nanos();
         self.config.polling_only || (often && self.gaps.is_regular(self.config.gamma))
     }
 
-    /// The end of an interrupt or of a poll: eq. 3 or eq. 4, and the next poll if there is to be one. That is not before
-    /// the end, however short the period: nobody polls while an interrupt is handled.
+    /// Decides at the end of an interrupt or of a poll by eq. 3 or eq. 4, and sets the next poll if there is
+    /// one. That is never before the end, however short the period: a poll cannot begin while an interrupt is
+    /// handled.
     fn decide(&mut self, ended: Timestamp) -> Next {
         let polled = self.polls();
         let poll = self.poll_after(self.from).max(ended);
@@ -194,7 +195,7 @@ impl Policy for Hip {
             if poll <= at && self.config.unsaid.late_polls_at_once {
                 poll = at;
             } else if poll <= at {
-                // The period has become shorter than what has passed of it: the next tick.
+                // The period has become shorter than its elapsed part: use the next tick.
                 let tick = self.config.shortest_nanos();
                 let passed = at.nanos_since(poll) / tick + 1;
                 poll = poll.after(passed.saturating_mul(tick));

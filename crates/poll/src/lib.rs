@@ -1,9 +1,9 @@
-//! **When to look at a source of packets, how long, and when to stop taking them.** Policies that survive
-//! overload, as pure state machines.
+//! **When to poll a source of packets, how long, and when to stop taking them.** Policies that are stable
+//! under overload, as pure state machines.
 //!
-//! A program that takes whatever arrives as soon as it arrives does nothing else once packets come faster than
-//! it finishes them: it livelocks (Mogul and Ramakrishnan 1997). The cure is to decide three things apart, and
-//! each decision is a small machine here that knows nothing of devices, clocks or threads:
+//! A program that takes every packet as soon as it arrives does nothing else once packets come faster than it
+//! finishes them: it livelocks (Mogul and Ramakrishnan 1997). The remedy is to separate three decisions. Each
+//! is a small state machine here, independent of devices, clocks and threads:
 //!
 //! ```text
 //!            when to look              who is next, how many         may input go on
@@ -16,16 +16,17 @@
 //!                 └─────── found, empty ───── a poller (softtimers_net), a simulator, a test
 //! ```
 //!
-//! The words are the same for all of them. A [`Look`] is one visit to a source, from its first packet until its
-//! ring was seen empty. [`Next`] is a [`Policy`]'s answer: look again now, at some time, or wait for a wake-up,
-//! which in a kernel is an interrupt. [`Input`] is the answer of what limits input: open, or shut until a time.
+//! All of them share these types. A [`Look`] is one visit to a source, from its first packet until its ring
+//! was seen empty. [`Next`] is a [`Policy`]'s answer: poll again now, at some time, or wait for a wake-up,
+//! which in a kernel is an interrupt. [`Input`] is the answer of a limit on input: open, or shut until a
+//! time.
 //!
-//! | policy | looks | source |
+//! | policy | polls | source |
 //! |---|---|---|
 //! | [`DelayBound`] | by the user's one number, the longest delay; **the default** | ours, from the two below |
-//! | [`Aggregation`] | so that a wanted number of packets is found, on average | soft timers §4.2 |
+//! | [`Aggregation`] | at the interval that finds a target number of packets, on average | soft timers §4.2 |
 //! | [`Hip`] | by the mean and the spread of the gaps between packets | Dovrolis, Thayer, Ramanathan 2001 |
-//! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | what the papers compare with |
+//! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | the papers' baselines |
 //!
 //! [`AnyPolicy`] is any of them by name, as in `"delay-bound:time=500us".parse()`: the one list, which the command, the
 //! simulator, the benchmarks and C share.
@@ -33,13 +34,13 @@
 //! | limit on input | shuts | source |
 //! |---|---|---|
 //! | [`Feedback`] | at the high-water mark of any queue, until the low one or a time-out | livelock §6.6.1, §9 |
-//! | [`CpuLimit`] | when packets have had their share of a period | livelock §7 |
+//! | [`CpuLimit`] | when packets have used their share of a period | livelock §7 |
 //! | [`Progress`] | when nothing above makes progress | livelock §5.1 |
 //! | [`Sampled`] | when clock ticks keep finding packet code | livelock §5.1 |
 //!
-//! Quotas come in [`Quota`], or from [`AutoQuota`]. What a receiver does beyond its capacity is found by
-//! [`LossFree`], confirmed by [`Confirmation`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
-//! nothing is allocated after set-up.
+//! Quotas come in [`Quota`], or from [`AutoQuota`]. [`LossFree`] finds a receiver's capacity,
+//! [`Confirmation`] confirms it, and [`Curve`] classifies the behaviour beyond it. Everything is integer
+//! arithmetic, O(1) for each packet, and allocates nothing after set-up.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -99,7 +100,7 @@ pub use stages::{Stage, StageEvent, StageLog};
 /// One look at a source: from the time it began until its ring was seen empty.
 ///
 /// A look may take several turns, because a quota ends each of them: a source that has more is visited again
-/// when the others have had their turn, whatever its policy, and the policy is asked when it is empty.
+/// after the others' turns, whatever its policy, and the policy decides when it is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
     /// The time at which the look began.
@@ -110,25 +111,25 @@ pub struct Look {
     pub found: u32,
 }
 
-/// When a source is to be looked at next.
+/// When to poll a source next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// As soon as it is its turn again; its wake-up stays off.
+    /// At its next turn; its wake-up stays off.
     Now,
     /// At this time; its wake-up stays off until then.
     At(Timestamp),
-    /// At every trigger state, its wake-up off; and if none comes for so long after this look, then by a timer, so
+    /// At every trigger state, its wake-up off; if none comes within this time after the look, by a timer, so
     /// that no packet waits longer. Hardware with a watchdog counts from the packet's arrival instead.
     Watched(Duration),
-    /// When a packet has arrived: its wake-up is to be enabled, and the source looked at once more after that.
+    /// When a packet has arrived: enable its wake-up, then poll the source once more.
     Armed,
 }
 
-/// When to look at one source.
+/// Decides when to poll one source.
 ///
 /// The driver calls [`arrived`](Policy::arrived) for each packet, in order, with its time of arrival: a simulator
-/// when it happens, a poller when it finds the packet, before [`looked`](Policy::looked). What
-/// [`next`](Policy::next) says holds until the next call that may change it.
+/// when it happens, a poller when it finds the packet, before [`looked`](Policy::looked). The result of
+/// [`next`](Policy::next) holds until the next call that may change it.
 pub trait Policy {
     /// A packet arrived at `at`.
     #[inline]
@@ -136,10 +137,10 @@ pub trait Policy {
         let _ = at;
     }
 
-    /// A look is over; says when the next one is to be.
+    /// Records a look, and returns when the next one is.
     fn looked(&mut self, look: &Look) -> Next;
 
-    /// The CPU is about to have nothing to do (soft timers §5.8: then polling is turned off).
+    /// Notes that the CPU is about to be idle (soft timers §5.8: then polling is turned off).
     #[inline]
     fn idle(&mut self, now: Timestamp) -> Next {
         let _ = now;
@@ -173,7 +174,7 @@ impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
 pub enum Input {
     /// Packets may be taken.
     Open,
-    /// Not before this time, unless it is opened earlier; neither looked for nor woken up for.
+    /// No packets before this time, unless it is opened earlier: neither polls nor wake-ups.
     Shut(Timestamp),
 }
 
@@ -191,9 +192,9 @@ impl Input {
 /// The parameters that a policy starts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Preset {
-    /// Those of the paper: to compare with it.
+    /// The paper's parameters, to compare with it.
     Paper,
-    /// Those that measurements on Linux chose.
+    /// Parameters chosen by measurements on Linux.
     #[default]
     Measured,
 }

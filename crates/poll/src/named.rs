@@ -12,13 +12,13 @@ pub(super) trait Named: Policy + Sized {
     /// One line for help texts.
     const ABOUT: &'static str;
 
-    /// The policy with these settings; where there is none, its default.
+    /// Makes the policy with these settings; a missing one takes its default.
     fn with(settings: PolicySettings) -> Result<Self, PolicyError>;
 
-    /// The settings in use; `None` for what the policy does not have.
+    /// Returns the settings in use; `None` for those that the policy does not have.
     fn settings(&self) -> PolicySettings;
 
-    /// The number of changes between polls and wake-ups.
+    /// Returns the number of changes between polls and wake-ups.
     fn switches(&self) -> u64 {
         0
     }
@@ -27,7 +27,7 @@ pub(super) trait Named: Policy + Sized {
 /// The settings that receive policies share; each policy uses some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PolicySettings {
-    /// Packets wanted in each poll, on average.
+    /// The target number of packets per poll, on average.
     pub quota: Option<u32>,
     /// The longest time that a packet waits for a poll. For `constant` that is the period; `spin` polls for this long
     /// after a packet.
@@ -37,7 +37,7 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Each setting at most once.
+    /// Parses settings, each at most once.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut settings = PolicySettings::default();
         for setting in text.split(',') {
@@ -55,18 +55,18 @@ impl PolicySettings {
         Some(settings)
     }
 
-    /// The time, of a policy that has no default for it.
+    /// Returns the time, for a policy that has no default for it.
     pub(super) fn needed_time(&self) -> Result<Duration, PolicyError> {
         self.time.ok_or(PolicyError::Missing { setting: "time" })
     }
 }
 
-/// The behaviour of a policy that polls when there is nothing else to do.
+/// The behaviour of a polling policy when the CPU is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenIdle {
     /// Enables the wake-up: no packet waits for a poll in an idle CPU.
     WakeUp,
-    /// Goes on while the rate is worth it: a wake-up for several packets.
+    /// Keeps polling while the rate justifies it: a wake-up for several packets.
     KeepPolling,
 }
 

@@ -1,5 +1,5 @@
-//! Nanoseconds as plain numbers, for the paths on which a [`Duration`], made and taken apart, would cost more than the
-//! rest.
+//! Nanoseconds as plain numbers, for paths on which converting to and from a [`Duration`] would cost more
+//! than everything else.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) const fn saturating_nanos(duration: Duration) -> u64 {
     }
 }
 
-/// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
+/// a · b / c, rounded down; saturates. A 128-bit division costs several 64-bit ones, and is rarely needed.
 pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,

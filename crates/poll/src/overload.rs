@@ -1,5 +1,5 @@
-//! Behaviour under overload: [`LossFree`] finds where that begins, [`Confirmation`] tries it again, [`Curve`]
-//! says what follows.
+//! Behaviour under overload: [`LossFree`] finds where that begins, [`Confirmation`] checks it again,
+//! [`Curve`] classifies the behaviour beyond.
 //!
 //! ```text
 //!   delivered │   ideal ╱
@@ -11,28 +11,28 @@
 //!                  MLFRR, the maximum loss-free receive rate
 //! ```
 //!
-//! Livelock paper §4.2. Trials and counters are the caller's, on a wire or in a simulation.
+//! Livelock paper §4.2. The caller does the trials and counts the packets, on a wire or in a simulation.
 
 use softtimers_core::Percent;
 
 /// A search for the maximum loss-free receive rate: doubling until packets are lost, then halving the interval.
 ///
-/// One trial may lose packets for reasons of its own, so a rate counts as too high when two have.
+/// A trial may lose packets for unrelated reasons, so a rate counts as too high after two such trials.
 ///
 /// ```
 /// use softtimers_poll::LossFree;
 ///
 /// let mut search = LossFree::new(1_000, 1_000_000);
 /// while let Some(rate) = search.rate() {
-///     search.tried(rate <= 175_000); // a trial, and whether it lost nothing
+///     search.tried(rate <= 175_000); // run a trial; was it lossless?
 /// }
 /// assert!(search.found().abs_diff(175_000) <= 1_750);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossFree {
-    /// No packet was lost at this rate.
+    /// The highest rate without loss so far.
     low: u64,
-    /// Packets were lost at this one, if any was tried.
+    /// The lowest rate with loss, if there was one.
     high: Option<u64>,
     first: u64,
     most: u64,
@@ -40,14 +40,14 @@ pub struct LossFree {
 }
 
 impl LossFree {
-    /// Begins at `first` packets a second and goes no higher than `most`; both at least one.
+    /// Begins a search at `first` packets a second, up to `most`; both at least one.
     pub const fn new(first: u64, most: u64) -> Self {
         let first = if first == 0 { 1 } else { first };
         let most = if most < first { first } else { most };
         LossFree { low: 0, high: None, first, most, failed: false }
     }
 
-    /// The rate to try next, in packets a second; `None` when it is known to 1%.
+    /// Returns the rate to try next, in packets a second; `None` when it is known to 1%.
     pub fn rate(&self) -> Option<u64> {
         match self.high {
             None if self.low == 0 => Some(self.first),
@@ -58,7 +58,7 @@ impl LossFree {
         }
     }
 
-    /// The trial at [`rate`](Self::rate) is over, and nothing was lost or something was.
+    /// Records the trial at [`rate`](Self::rate), and whether it was lossless.
     pub fn tried(&mut self, lossless: bool) {
         let Some(rate) = self.rate() else { return };
         if lossless {
@@ -70,31 +70,31 @@ impl LossFree {
         }
     }
 
-    /// The highest rate at which nothing was lost, so far; zero if there was none.
+    /// Returns the highest rate without loss so far; zero if there was none.
     pub fn found(&self) -> u64 {
         self.low
     }
 }
 
-/// Tries a rate that a search has found again, for longer, and steps down until one holds.
+/// Tries the rate found by a search again, for longer, and steps down until one holds.
 ///
-/// A search of short trials can be lucky: near the capacity a queue needs time to fill. So what it finds is a
-/// candidate. Each candidate that loses packets is replaced by a lower one: by 1% of the first, then 2%, 4%, 8%, 16% and
-/// 32% more.
+/// A search with short trials can be lucky: near the capacity a queue needs time to fill. So its result is
+/// only a candidate. Each candidate that loses packets is replaced by a lower one: by 1% of the first, then
+/// 2%, 4%, 8%, 16% and 32% more.
 ///
 /// ```
 /// use softtimers_poll::Confirmation;
 ///
 /// let mut confirmation = Confirmation::new(100_000);
 /// while let Some(rate) = confirmation.rate() {
-///     confirmation.tried(rate <= 98_000); // a longer trial, and whether it lost nothing
+///     confirmation.tried(rate <= 98_000); // run a longer trial; was it lossless?
 /// }
 /// assert_eq!(confirmation.confirmed(), Some(97_000));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confirmation {
     candidate: u64,
-    /// The step that the next failure takes off, in packets a second.
+    /// The step by which the next failure lowers the rate, in packets a second.
     step: u64,
     state: Confirmed,
 }
@@ -108,19 +108,19 @@ enum Confirmed {
 }
 
 impl Confirmation {
-    /// Begins with `found` packets a second.
+    /// Begins a confirmation with `found` packets a second.
     pub const fn new(found: u64) -> Self {
         let state = if found == 0 { Confirmed::No } else { Confirmed::Open(CANDIDATES) };
         let step = if found < 100 { 1 } else { found / 100 };
         Confirmation { candidate: found, step, state }
     }
 
-    /// The rate to try next, in packets a second; `None` when one has held or all have failed.
+    /// Returns the rate to try next, in packets a second; `None` when one has held or all have failed.
     pub fn rate(&self) -> Option<u64> {
         matches!(self.state, Confirmed::Open(_)).then_some(self.candidate)
     }
 
-    /// The trial at [`rate`](Self::rate) is over, and nothing was lost or something was.
+    /// Records the trial at [`rate`](Self::rate), and whether it was lossless.
     pub fn tried(&mut self, lossless: bool) {
         let Confirmed::Open(left) = self.state else { return };
         if lossless {
@@ -136,7 +136,7 @@ impl Confirmation {
         };
     }
 
-    /// The rate that held; `None` if none has yet.
+    /// Returns the rate that held; `None` if none has yet.
     pub fn confirmed(&self) -> Option<u64> {
         (self.state == Confirmed::Yes).then_some(self.candidate)
     }
@@ -145,29 +145,29 @@ impl Confirmation {
 /// One point of a curve, in packets a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// Packets that were sent to the receiver.
+    /// Packets sent to the receiver.
     pub offered: u64,
-    /// Packets that came out behind it.
+    /// Packets that left it.
     pub delivered: u64,
 }
 
 /// The behaviour of a receiver beyond its capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behaviour {
-    /// Everything is delivered, at every rate that was tried.
+    /// It delivers everything, at every rate that was tried.
     Ideal,
-    /// It goes on delivering about the most it can.
+    /// Stable: it keeps delivering about its peak.
     Realisable,
-    /// It delivers less the more it is offered.
+    /// It delivers less as the offered rate rises.
     Livelock,
 }
 
 /// The result of a sweep of rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Curve {
-    /// The highest offered rate up to which next to nothing is lost.
+    /// The highest offered rate up to which almost no packet is lost.
     pub loss_free: u64,
-    /// The most that was delivered at any rate.
+    /// The highest delivered rate.
     pub peak: u64,
     /// Packets a second that are delivered at the highest rates, on average.
     pub asymptote: u64,
@@ -176,8 +176,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Judges points in order of the offered rate; `None` if there are none. The highest rates are those of nine tenths
-    /// of the highest and above. Up to half a percent of loss counts as none.
+    /// Classifies points in order of the offered rate; `None` if there are none. The highest rates are those
+    /// from nine tenths of the maximum. Up to half a percent of loss counts as none.
     ///
     /// ```
     /// use softtimers_poll::{Behaviour, Curve, Point};
@@ -210,9 +210,9 @@ impl Curve {
     }
 }
 
-/// Down to 37% of what was found: a receiver that loses there has another problem.
+/// Down to 37% of the rate found: a receiver that loses packets there has another problem.
 const CANDIDATES: u8 = 7;
-/// In thousandths of what was offered.
+/// In thousandths of the offered rate.
 const LOSSLESS: u128 = 995;
 /// The share of the peak that counts as a plateau. The paper's kernels deliver 96% and more with their remedies, and at
 /// most 56% without.
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(done.confirmed(), Some(7), "nothing changes afterwards");
     }
 
-    /// Figures of the paper at three rates each, and one that loses nothing.
+    /// Figures of the paper at three rates each, and one without loss.
     #[test]
     fn the_three_behaviours_are_told_apart() {
         use Behaviour::{Ideal, Livelock, Realisable};

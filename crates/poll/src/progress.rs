@@ -1,8 +1,8 @@
-//! Notice that packets come in and nothing comes of them: [`Progress`].
+//! [`Progress`]: detects input without useful progress.
 //!
-//! Livelock is a state in which input persists and useful progress is none (livelock §4.2). Whoever can count
-//! both can notice it, without marks on queues: when input has gone on for a while and the layers above have
-//! finished nothing, input is shut until they have, or for a pause (§5.1).
+//! Livelock is a state in which input persists without useful progress (livelock §4.2). A program that counts
+//! both can detect it, without marks on queues: when input has continued for a while and the layers above
+//! have finished nothing, input is shut until they have, or for a pause (§5.1).
 //!
 //! ```text
 //!   taken   ││││││││││││││││││ shut · · · ││││
@@ -17,15 +17,15 @@ use softtimers_core::Timestamp;
 /// The window of input without progress that counts as livelock, and the pause that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProgressConfig {
-    /// Livelock is input without progress for so long.
+    /// Input without progress for this long counts as livelock.
     pub window: Duration,
-    /// Input is shut for so long, unless there is progress before; zero: it is only noticed.
+    /// How long input is shut, unless there is progress before; zero: livelock is only detected.
     pub pause: Duration,
 }
 
 impl ProgressConfig {
-    /// The paper names no times; the preset of its name takes one tick of its clock for both. The default waits
-    /// for more than two slices of the scheduler, in which a consumer may just not have run.
+    /// The paper names no times; its preset uses one tick of its clock for both. The default waits for more
+    /// than two slices of the scheduler, in which a consumer may simply not have run.
     pub const fn preset(preset: Preset) -> Self {
         let time = match preset {
             Preset::Paper => Duration::from_millis(1),
@@ -34,7 +34,7 @@ impl ProgressConfig {
         ProgressConfig { window: time, pause: time }
     }
 
-    /// Only notices that nothing progresses, and never shuts input.
+    /// Only detects missing progress, and never shuts input.
     pub const fn detector(window: Duration) -> Self {
         ProgressConfig { window, pause: Duration::ZERO }
     }
@@ -65,7 +65,7 @@ pub struct Progress {
     config: ProgressConfig,
     taken: u64,
     done: u64,
-    /// Since when input has come and nothing of it.
+    /// The time since which input came without progress.
     fruitless: Option<Timestamp>,
     last_input: Timestamp,
     stalled: bool,
@@ -74,7 +74,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes a watch that has seen nothing yet.
+    /// Makes a watch without history.
     pub const fn new(config: ProgressConfig) -> Self {
         Progress {
             config,
@@ -88,7 +88,8 @@ impl Progress {
         }
     }
 
-    /// The totals so far: packets taken in, or dropped for want of room behind; and packets that were finished.
+    /// Records the totals so far: packets taken in, including those dropped because the next queue was full;
+    /// and packets finished.
     pub fn observe(&mut self, now: Timestamp, taken: u64, done: u64) -> Input {
         let (came, went) = (taken > self.taken, done > self.done);
         (self.taken, self.done) = (taken, done);
@@ -146,7 +147,7 @@ mod tests {
         }
         assert!(detector.is_stalled());
         assert_eq!(detector.episodes(), 1);
-        // The same totals: no input any more.
+        // The same totals: no more input.
         for time in 100..110 {
             detector.observe(at(time), 1_400, 0);
         }
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(progress.observe(at(10), 2, 0), Input::Shut(at(20)));
         assert_eq!(progress.input(at(19)), Input::Shut(at(20)));
         assert_eq!(progress.input(at(20)), Input::Open);
-        // Still nothing: a window later, again.
+        // Still no progress: again after a window.
         assert_eq!(progress.observe(at(21), 3, 0), Input::Open);
         assert_eq!(progress.observe(at(30), 4, 0), Input::Shut(at(40)));
         assert_eq!(progress.observe(at(31), 4, 1), Input::Open);

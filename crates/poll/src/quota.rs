@@ -1,12 +1,13 @@
-//! The most packets that a source may have in one turn: [`Quota`].
+//! [`Quota`]: the most packets that a source may have in one turn.
 //!
-//! Without one, a source that is never empty keeps the thread: finished transmissions are not reclaimed, output
-//! stops, and all that input was for nothing (livelock §6.6: total throughput falls to almost nothing beyond the
-//! maximum loss-free rate). With one, the cost of a turn is bounded, and receive, transmit and other sources take
-//! their turns.
+//! Without one, a source that is never empty keeps the thread: finished transmissions are not reclaimed,
+//! output stops, and all that input is wasted (livelock §6.6: total throughput falls to almost nothing beyond
+//! the maximum loss-free rate). With one, the cost of a turn is bounded, and receive, transmit and other
+//! sources take their turns.
 //!
-//! A large quota spreads the cost of a turn over more packets; a small one lets the others wait less. The paper
-//! found 7 to 8 best and 10 to 20 beginning to livelock; where a turn is a system call of its own, 64.
+//! A large quota spreads the cost of a turn over more packets; with a small one the other sources wait less.
+//! The paper found 7 to 8 best, and the onset of livelock at 10 to 20; where each turn is a system call, 64
+//! is best.
 //!
 //! A turn's packets leave at its end, so with a large quota the first packet of a burst waits for the others, as
 //! under interrupts (§4.3). A [ramp](Quota::with_first) avoids that: the first turn of a look is short, and each further
@@ -39,9 +40,9 @@ impl Quota {
     /// No limit: for comparison, since it livelocks.
     pub const NONE: Quota = Quota::new(u32::MAX, u32::MAX);
 
-    /// The default's first turn, in packets. With 4, the first packet of a burst of 16 whose packets cost 10 µs each left
-    /// later than behind a loop that receives all of them first; with 1, a socket is asked twice for every lone packet, which
-    /// on a ring costs nothing.
+    /// The default's first turn, in packets. With 4, the first packet of a burst of 16 whose packets cost
+    /// 10 µs each left later than with a loop that receives all of them first; with 1, a socket is read twice
+    /// for every single packet, which on a ring costs nothing.
     pub const FIRST: u32 = 2;
 
     /// Allows `receive` packets received and `transmit` transmissions finished in a turn; zero counts as one.
@@ -50,8 +51,8 @@ impl Quota {
         Quota { first: receive, receive, transmit: at_least_one(transmit) }
     }
 
-    /// The first turn of a look receives at most `packets`, the following ones as many as the look has found by then, up
-    /// to the quota. Zero counts as one.
+    /// Limits the first turn of a look to `packets`, and the following ones to the number that the look has
+    /// found by then, up to the quota. Zero counts as one.
     ///
     /// ```
     /// use softtimers_poll::Quota;
@@ -65,7 +66,7 @@ impl Quota {
         Quota { first: if first < self.receive { first } else { self.receive }, ..self }
     }
 
-    /// The paper's best, or what a system call for each turn makes best.
+    /// The paper's best quota, or the best with a system call per turn.
     pub const fn preset(preset: Preset) -> Self {
         match preset {
             Preset::Paper => Quota::new(8, 8),
@@ -73,18 +74,18 @@ impl Quota {
         }
     }
 
-    /// The most packets received in a turn.
+    /// Returns the most packets received in a turn.
     pub const fn receive(self) -> u32 {
         self.receive
     }
 
-    /// The most packets received in a turn of a look that has found `found` so far.
+    /// Returns the most packets received in a turn of a look that has found `found` so far.
     pub const fn receive_after(self, found: u32) -> u32 {
         let ramp = if found < self.first { self.first } else { found };
         if ramp < self.receive { ramp } else { self.receive }
     }
 
-    /// The most transmissions finished in a turn.
+    /// Returns the most transmissions finished in a turn.
     pub const fn transmit(self) -> u32 {
         self.transmit
     }

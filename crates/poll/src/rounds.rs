@@ -1,12 +1,12 @@
-//! The order of turns between sources, and the packets of each: [`Rounds`].
+//! [`Rounds`]: the order of turns between sources, and the packets of each turn.
 //!
-//! A round visits every source once. A source that is due may receive as many packets as its quota allows, then
-//! finish as many transmissions as that allows, and then it is the next one's turn. So no source waits for more
-//! than a quota of each of the others, in either direction (livelock §5.2 and §6.4).
+//! A round visits every source once. A due source may receive as many packets as its quota allows, then
+//! finish as many transmissions as that allows, and then the next source has its turn. So no source waits for
+//! more than a quota of each of the others, in either direction (livelock §5.2 and §6.4).
 //!
 //! Each source's wake-up, an interrupt in the papers, is off while it is polled and enabled when its policy says
-//! so, after its ring was seen empty. Packets may come between the two, and such a wake-up would never come; so
-//! arming ends with another look at the ring:
+//! so, after its ring was seen empty. Packets may come between the two, and cause no wake-up; so arming ends
+//! with another check of the ring:
 //!
 //! ```text
 //!                  Receive                    its policy says At or Now
@@ -18,7 +18,7 @@
 //!                                             not empty: due, at once
 //! ```
 //!
-//! It does nothing itself. [`Rounds::action`] says what to do, the driver does it and reports: the same for a
+//! It does no I/O. [`Rounds::action`] returns the next step, the driver takes it and reports: the same for a
 //! poller on real devices, for a simulator, and for a test.
 
 mod ids;
@@ -32,10 +32,10 @@ pub use ids::{GateId, SourceId};
 use source::{Arming, Source};
 pub use source::{SourceConfig, SourceStats};
 
-/// The next step that the driver is to take.
+/// The next step of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Take at most `quota` packets, each as far as it goes; report by [`Rounds::received`].
+    /// Take at most `quota` packets and process each to completion; report by [`Rounds::received`].
     Receive {
         /// The source to take packets from.
         source: SourceId,
@@ -49,8 +49,8 @@ pub enum Action {
         /// The largest number of them; at least one.
         quota: u32,
     },
-    /// Enable the wake-up, then see whether the ring is still empty; if it is not, disable it again. Report by
-    /// [`Rounds::armed`].
+    /// Enable the wake-up, then check whether the ring is still empty; if it is not, disable it again. Report
+    /// by [`Rounds::armed`].
     Arm {
         /// The source concerned.
         source: SourceId,
@@ -60,7 +60,7 @@ pub enum Action {
         /// The source concerned.
         source: SourceId,
     },
-    /// The round is over. What follows is the caller's to do; or, if there is nothing, the wait.
+    /// The round is over. Do other work, or, if there is none, wait.
     Rest(Wait),
 }
 
@@ -74,9 +74,9 @@ pub enum Action {
 /// let mut rounds = Rounds::new();
 /// let eth0 = rounds.add(SourceConfig::new(Interrupts).with_quota(Quota::new(2, 2)));
 ///
-/// // A source begins armed, so that what was there before is seen.
+/// // A source begins armed, so that packets from before are seen.
 /// assert_eq!(rounds.action(now), Action::Arm { source: eth0 });
-/// rounds.armed(eth0, now, false); // three packets are there already
+/// rounds.armed(eth0, now, false); // three packets are waiting already
 /// assert_eq!(rounds.action(now), Action::Rest(Wait::Poll));
 /// assert_eq!(rounds.action(now), Action::Receive { source: eth0, quota: 2 });
 /// rounds.received(eth0, now, 2, true);
@@ -88,17 +88,17 @@ pub enum Action {
 /// assert_eq!(rounds.action(now), Action::Rest(Wait::Forever));
 /// ```
 ///
-/// Sources come and go ([`remove`](Rounds::remove)). What is reported of one that has gone changes nothing: its wake-up
-/// may have been on its way.
+/// Sources come and go ([`remove`](Rounds::remove)). Reports about a removed one have no effect: its wake-up
+/// may have been under way.
 ///
 /// # Cost
-/// A round is O(sources), and O(gates) of a source for each look at whether its input is open. Removing is O(1) for
-/// a source, O(sources) for a gate.
+/// A round is O(sources), plus O(gates) of a source for each check of whether its input is open. Removing is
+/// O(1) for a source, O(sources) for a gate.
 #[derive(Clone, Debug)]
 pub struct Rounds<P> {
     sources: Slots<Source<P>>,
     gates: Slots<Input>,
-    /// The slot whose turn it is, and how far it has got.
+    /// The slot whose turn it is, and the phase of that turn.
     at: u32,
     phase: Phase,
 }
@@ -116,7 +116,7 @@ impl<P: Policy> Rounds<P> {
         Rounds { sources: Slots::new(), gates: Slots::new(), at: 0, phase: Phase::Input }
     }
 
-    /// Adds a source, and returns its name.
+    /// Adds a source, and returns its id.
     ///
     /// # Panics
     /// If there are 2³² − 1 of them.
@@ -125,18 +125,18 @@ impl<P: Policy> Rounds<P> {
         SourceId { index, generation: self.sources.generation(index) }
     }
 
-    /// Removes a source, wherever it is between due and armed; its id names nothing from now on. `None` if that
-    /// was so before. Its wake-up is the driver's to disable.
+    /// Removes a source in any state; its id is dead afterwards. `None` if it was removed before. The driver
+    /// must disable its wake-up.
     pub fn remove(&mut self, source: SourceId) -> Option<P> {
         let index = self.find(source)?;
         if index == self.at {
-            // Whoever gets this slot begins at the beginning.
+            // The next source in this slot begins with its first phase.
             self.phase = Phase::Input;
         }
         self.sources.take(index).map(|source| source.policy)
     }
 
-    /// Adds a reason for which input may be shut; it shuts nothing until sources are attached to it.
+    /// Adds a gate, a reason to shut input; it shuts nothing until sources are attached to it.
     ///
     /// # Panics
     /// If there are 2³² − 1 of them.
@@ -145,7 +145,8 @@ impl<P: Policy> Rounds<P> {
         GateId { index, generation: self.gates.generation(index) }
     }
 
-    /// Removes a gate, and what it shut is open if its other gates are. `false` if there is no such gate.
+    /// Removes a gate; the sources that it shut are open if their other gates are. Returns `false` if there
+    /// is no such gate.
     pub fn remove_gate(&mut self, gate: GateId) -> bool {
         let Some(index) = self.find_gate(gate) else { return false };
         self.gates.take(index);
@@ -153,7 +154,8 @@ impl<P: Policy> Rounds<P> {
         true
     }
 
-    /// The gate shuts this source too, from now on. `false` if one of them is not there.
+    /// Attaches a source to a gate, which can shut it from now on. Returns `false` if one of them does not
+    /// exist.
     pub fn attach(&mut self, gate: GateId, source: SourceId) -> bool {
         let Some(gate) = self.find_gate(gate) else { return false };
         let Some(source) = self.source_mut(source) else { return false };
@@ -217,7 +219,8 @@ impl<P: Policy> Rounds<P> {
         Action::Rest(self.rest(now))
     }
 
-    /// A packet of the look under way arrived at `at`: for each whose time is known, in order.
+    /// Records that a packet of the look under way arrived at `at`. Call it for each packet whose time is
+    /// known, in order.
     pub fn arrived(&mut self, source: SourceId, at: Timestamp) {
         let Some(source) = self.source_mut(source) else { return };
         source.stamped = source.stamped.saturating_add(1);
@@ -226,7 +229,7 @@ impl<P: Policy> Rounds<P> {
 
     /// Records that a receive took `packets` packets, and whether the ring has `more`.
     ///
-    /// Packets whose times were not reported count as having come evenly since the ring was last seen empty.
+    /// Packets without a reported time count as evenly spread since the ring was last seen empty.
     pub fn received(&mut self, source: SourceId, now: Timestamp, packets: u32, more: bool) {
         let Some(source) = self.source_mut(source) else { return };
         source.approximate_arrivals(now, packets);
@@ -252,15 +255,15 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// A turn of transmissions is over. If there are more to finish, they have their turn in the round at or after
-    /// `again`: now, or later where the output is busy.
+    /// Records the end of a turn of transmissions. If more are left, they have their turn in the round at or
+    /// after `again`: now, or later if the output is busy.
     pub fn transmitted(&mut self, source: SourceId, again: Option<Timestamp>) {
         if let Some(source) = self.source_mut(source) {
             source.transmits = again;
         }
     }
 
-    /// The wake-up was enabled, and the ring then seen empty or not.
+    /// Records that the wake-up was enabled, and whether the ring was then seen empty.
     pub fn armed(&mut self, source: SourceId, now: Timestamp, empty: bool) {
         let Some(source) = self.source_mut(source) else { return };
         source.stats.armed += 1;
@@ -272,7 +275,8 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// The source's wake-up came; it is disabled now. One that is not armed may have been on its way.
+    /// Records that the source's wake-up came and is disabled now. For a source that is not armed, it was
+    /// already under way.
     pub fn woken(&mut self, source: SourceId, now: Timestamp) {
         let Some(source) = self.source_mut(source) else { return };
         if source.arming == Arming::Armed {
@@ -281,8 +285,8 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// The caller has nothing else to do and is about to wait: policies may enable wake-ups. Carry out the
-    /// actions of one more round before.
+    /// Notes that the caller has no other work and is about to wait: policies may enable wake-ups. Carry out
+    /// the actions of one more round before.
     pub fn idle(&mut self, now: Timestamp) {
         for source in self.sources.iter_mut() {
             let waits = source.began.is_none() && source.arming == Arming::Off && source.due > now;
@@ -295,7 +299,7 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// Returns when something is to be done without a wake-up: `None` if never. For a soft timer.
+    /// Returns when the next step is due without a wake-up, for a soft timer; `None` if never.
     pub fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.sources.iter().filter_map(|source| source.poll_at(&self.gates, now)).min()
     }
@@ -321,7 +325,7 @@ impl<P: Policy> Rounds<P> {
         self.sources.iter().any(|source| source.arming == Arming::Armed)
     }
 
-    /// Returns whether any look is not over: its turn ended because of its quota.
+    /// Returns whether any look is unfinished: its turn ended because of its quota.
     pub fn any_unfinished(&self) -> bool {
         self.sources.iter().any(|source| source.began.is_some())
     }

@@ -1,23 +1,23 @@
-//! The share of packet code, judged without a fine clock: [`Sampled`].
+//! [`Sampled`]: detects that packet code monopolises the CPU, without a fine clock.
 //!
-//! Where reading a counter at each turn is not possible, a clock tick can look at what it interrupted (livelock
-//! §5.1). Several ticks in a row that find packet code mean that it has the CPU to itself; then input is
-//! shut for a few ticks.
+//! If a counter cannot be read at each turn, a clock tick can check what it interrupted (livelock §5.1).
+//! Several ticks in a row that find packet code mean that it has the CPU to itself; then input is shut for a
+//! few ticks.
 
 use super::{Input, Preset};
 use softtimers_core::Timestamp;
 
-/// The number of ticks that decide, and of those that input is then shut for; both at least one.
+/// The number of ticks that decide, and the number for which input is then shut; both at least one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampledConfig {
     /// Ticks in a row that find packet code.
     pub hits: u32,
-    /// Ticks that input is shut for.
+    /// Ticks for which input is shut.
     pub pause: u32,
 }
 
 impl SampledConfig {
-    /// The paper says "several" and "a few": 3 and 2. Nothing was measured that says otherwise.
+    /// The paper says "several" and "a few": 3 and 2. No measurement contradicts that.
     pub const fn preset(_: Preset) -> Self {
         SampledConfig { hits: 3, pause: 2 }
     }
@@ -29,7 +29,7 @@ impl Default for SampledConfig {
     }
 }
 
-/// The findings of the last ticks.
+/// The results of the last ticks.
 ///
 /// ```
 /// use softtimers_poll::{Input, Sampled, SampledConfig};
@@ -48,13 +48,13 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Makes a judge that no tick has told anything yet.
+    /// Makes a detector without ticks.
     pub const fn new(config: SampledConfig) -> Self {
         Sampled { config, hits: 0, shut: 0 }
     }
 
-    /// A tick of the clock, and whether it interrupted packet code. What is shut opens at a later tick, so it is
-    /// shut until [`Timestamp::MAX`].
+    /// Records a tick of the clock, and whether it interrupted packet code. Input that is shut opens at a
+    /// later tick, so it is shut until [`Timestamp::MAX`].
     pub fn tick(&mut self, in_packet_code: bool) -> Input {
         if self.shut > 0 {
             self.shut -= 1;
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(sampled.tick(tick % 3 != 2), Input::Open, "never three in a row");
         }
         let shut = (0..300).filter(|_| sampled.tick(true) != Input::Open).count();
-        // Three hits of which the last shuts, two ticks of pause of which the last opens.
+        // Three hits, the last of which shuts; two ticks of pause, the last of which opens.
         assert_eq!(shut, 300 * 2 / 5);
     }
 }

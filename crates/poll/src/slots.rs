@@ -1,10 +1,10 @@
-//! Where sources and gates are kept: by index, with a generation that tells one from what was there before.
+//! Storage of sources and gates: by index, with a generation that distinguishes one from its predecessors.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// Values with an index and a generation each. The generation of a slot changes when it is emptied, so a name that was
-/// kept too long finds nothing; a slot whose generations are used up is not used again.
+/// Values with an index and a generation each. The generation of a slot changes when it is emptied, so a
+/// stale id finds nothing; a slot whose generations are used up is not used again.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<(NonZeroU32, Option<T>)>,
@@ -16,7 +16,7 @@ impl<T> Slots<T> {
         Slots { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts a value into a free slot, and says which. There are at most 2³² − 1.
+    /// Puts a value into a free slot, and returns its index. There are at most 2³² − 1.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != u32::MAX);
@@ -38,19 +38,19 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Says whether what a slot had in this generation is still there.
+    /// Returns whether the slot still holds its value of this generation.
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.slots.get(index as usize).is_some_and(|(held, value)| *held == generation && value.is_some())
     }
 
-    /// The generation of a slot that there is.
+    /// Returns the generation of an existing slot.
     #[inline]
     pub(crate) fn generation(&self, index: u32) -> NonZeroU32 {
         self.slots[index as usize].0
     }
 
-    /// Number of slots, empty ones too: all indices are below this.
+    /// Returns the number of slots, including empty ones: all indices are below this.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32

@@ -1,6 +1,6 @@
 //! A log of packets, stage by stage: [`StageLog`], readable by Chrome's and Perfetto's trace viewers.
 //!
-//! The livelock paper (§8.1) explains its latencies by such lists of one packet's way through the kernel:
+//! The livelock paper (§8.1) explains its latencies by such lists of one packet's path through the kernel:
 //!
 //! ```text
 //!   Arrival ─▶ WakeUp ─▶ Receive ─▶ Transmit ─▶ Arm
@@ -13,14 +13,14 @@ use super::SourceId;
 use crate::nanos::Nanos;
 use softtimers_core::Timestamp;
 
-/// A stage of a packet's way.
+/// A stage of a packet's path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
     /// It arrived at the device.
     Arrival,
     /// The source's wake-up came.
     WakeUp,
-    /// A turn of receiving, in which each packet is carried as far as it goes.
+    /// A turn of receiving, in which each packet is processed to completion.
     Receive,
     /// A turn of transmitting.
     Transmit,
@@ -39,7 +39,7 @@ pub struct StageEvent {
     pub source: SourceId,
     /// The time at which the stage began.
     pub begin: Timestamp,
-    /// When it ended; at its beginning if it takes no time.
+    /// When it ended; equal to `begin` if it takes no time.
     pub end: Timestamp,
     /// Number of packets that went through it.
     pub packets: u32,
@@ -75,7 +75,7 @@ impl StageLog {
         StageLog { events: VecDeque::with_capacity(room), room, forgotten: 0 }
     }
 
-    /// Notes an event, and forgets the oldest one if there is no room.
+    /// Records an event, and drops the oldest one if there is no room.
     pub fn record(&mut self, event: StageEvent) {
         if self.events.len() == self.room {
             self.events.pop_front();
@@ -84,12 +84,12 @@ impl StageLog {
         self.events.push_back(event);
     }
 
-    /// The events, in the order they were recorded.
+    /// Iterates over the events in the order they were recorded.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &StageEvent> {
         self.events.iter()
     }
 
-    /// Events that were forgotten for want of room.
+    /// Returns the number of events dropped for want of room.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -112,7 +112,7 @@ impl StageLog {
 }
 
 impl Stage {
-    /// In lower case, as it is written.
+    /// Returns the name as it is written, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Arrival => "arrival",

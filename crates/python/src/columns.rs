@@ -1,4 +1,4 @@
-//! The rows of a sweep as columns: those of the command's CSV, but for the three that say which run a line is of.
+//! The rows of a sweep as columns: those of the command's CSV, except the three that identify a line's run.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ pub(crate) type Column<'py> = (String, &'static str, Vec<Bound<'py, PyAny>>);
 /// All columns, in the order of the CSV.
 ///
 /// # Errors
-/// None but for want of memory.
+/// Only for want of memory.
 pub(crate) fn of<'py>(py: Python<'py>, sweep: &Sweep, found: &[PointRows]) -> PyResult<Vec<Column<'py>>> {
     let (runs, mut columns) = (sweep.runs(), vec![]);
     let mut add = |name: String, of_type: &'static str, values: Vec<Value>| {
@@ -71,7 +71,7 @@ fn of_parameter(sweep: &Sweep, name: &str) -> Option<&'static str> {
     })
 }
 
-/// The type of a column, which is the same whatever is found: runs can be put one below the other.
+/// The type of a column, which does not depend on its values, so that runs can be concatenated.
 fn of_column(sweep: &Sweep, column: &Found) -> &'static str {
     match column.cells {
         Cells::Words => WORDS,

@@ -1,8 +1,8 @@
 //! The part of the Python package that is Rust: `softtimers._softtimers`.
 //!
-//! Python code asks for descriptors and timers, and a program of Python's own asyncio is what runs. So the border is
-//! narrow: one object that waits for both, the timer slack of a thread, the clock of a paced flow, a sweep of the
-//! simulator, and a receive policy on it. What people call is in `python/softtimers`.
+//! Programs run on Python's own asyncio, which waits for descriptors and timers. So the interface is narrow:
+//! one object that waits for both, the timer slack of a thread, the clock of a paced flow, a sweep of the
+//! simulator, and a receive policy on it. The public API is in `python/softtimers`.
 //!
 //! ```text
 //!   asyncio's loop  ──▶ Selector.select ──▶ Poller.wait      epoll, until the first of: a descriptor, its time-out, a timer

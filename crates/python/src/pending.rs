@@ -1,6 +1,7 @@
 //! [`Pending`]: timers whose events are Python objects.
 //!
-//! The objects lie beside the timers rather than in them, because Python's garbage collector wants to visit them all.
+//! The objects lie beside the timers rather than in them, because Python's garbage collector has to visit
+//! them all.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use softtimers::{Config, Slack, SoftTimers, Timestamp, TriggerState};
 
 pub(crate) struct Pending {
     timers: SoftTimers<usize>,
-    /// Each with the time that was asked for, which the timers forget if it has passed already.
+    /// Each with its requested time, which the timers drop if it has passed already.
     objects: Vec<Option<(Timestamp, Py<PyAny>)>>,
     free: Vec<usize>,
 }
@@ -40,8 +41,8 @@ impl Pending {
         self.take(place).map(|(_, object)| object)
     }
 
-    /// The objects of all that are due, in the order of their times: the timers themselves would put those behind that
-    /// were asked for too late.
+    /// Returns the objects of all due timers, in the order of their times: the timers themselves would put
+    /// those last that were scheduled too late.
     pub(crate) fn due(&mut self, now: Timestamp) -> Vec<Py<PyAny>> {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);
         let mut due = vec![];

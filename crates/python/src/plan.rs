@@ -32,10 +32,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads and checks what is asked for.
+    /// Reads and checks a request.
     ///
     /// # Errors
-    /// `ValueError` that says what is possible.
+    /// `ValueError` that says what is allowed.
     pub(crate) fn new(
         experiment: &str,
         parameters: &Bound<'_, PyDict>,
@@ -139,7 +139,7 @@ fn axis(
     Ok(Axis { name, values: settings })
 }
 
-/// The sweep of the paper's table, but for what is set, and for what would change nothing.
+/// The sweep of the paper's table, without the parameters that are set, and those without effect.
 fn of_paper(experiment: &'static Experiment, given: &[&str], set: &Parameters) -> PyResult<Vec<Axis>> {
     let is_used = |name: &str| {
         let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
@@ -157,7 +157,7 @@ fn of_paper(experiment: &'static Experiment, given: &[&str], set: &Parameters) -
     wanted.map(axis).collect()
 }
 
-/// A whole number within bounds; one that no type holds is beyond them too.
+/// A whole number within bounds; one beyond every type is out of bounds too.
 fn whole(name: &str, given: &Bound<'_, PyAny>, allowed: RangeInclusive<u64>) -> PyResult<u64> {
     match given.extract::<u64>() {
         Ok(number) if allowed.contains(&number) => Ok(number),
@@ -177,7 +177,7 @@ pub(crate) fn wrong(why: impl ToString) -> PyErr {
 
 /// The axis that is no parameter.
 const SEED: &str = "seed";
-/// As the command has them.
+/// As in the command.
 const MOST_SEEDS: u64 = 1_000;
 const MOST_THREADS: u64 = 1_024;
 const MOST_POINTS: usize = 1_000_000;

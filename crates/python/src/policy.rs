@@ -1,8 +1,8 @@
 //! [`receive`]: a receive policy on HIP's simulated machine, by name or as a Python object.
 //!
-//! The machine asks the policy as it asks one in Rust. A Python object needs one method, `looked`; `arrived`, `idle` and
-//! `next` are asked where it has them. An exception ends that: from then on the machine takes each packet by an interrupt,
-//! asks no Python any more, and so comes to the end of the packets; then the exception is raised.
+//! The machine calls the policy like one in Rust. A Python object needs one method, `looked`; `arrived`,
+//! `idle` and `next` are called if it has them. After an exception the machine takes each packet by an
+//! interrupt, without calling Python, to the end of the packets; then the exception is raised.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use softtimers_sim::Received;
 
 use crate::plan::wrong;
 
-/// Packets, CPU time for each and mean delay in microseconds, the longest delay in nanoseconds, interrupts, polls, those that
-/// found nothing, changes between the two.
+/// Packets, CPU time for each and mean delay in microseconds, the longest delay in nanoseconds, interrupts,
+/// polls, empty polls, changes between the two.
 type Found = (u64, f64, f64, u64, u64, u64, u64, u64);
 
 /// A policy's name with its settings, or an object that is one.
@@ -91,7 +91,7 @@ fn trace(packets: &Bound<'_, PyAny>) -> PyResult<Trace> {
     trace.finish().ok_or_else(|| wrong("there are no packets"))
 }
 
-/// A Python object that is asked.
+/// A Python object that is a policy.
 struct Asked<'a, 'py> {
     object: &'a Bound<'py, PyAny>,
     /// Whether it has these methods.
@@ -111,7 +111,7 @@ impl<'a, 'py> Asked<'a, 'py> {
         Ok(Asked { object, arrived, idle, next, last, failed })
     }
 
-    /// Its answer, or its last one if it gives none.
+    /// Returns its decision, or the last one if it returns none.
     fn decide(&self, ask: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Next>) -> Next {
         if self.failed.borrow().is_none() {
             match ask(self.object) {
@@ -166,5 +166,5 @@ fn answer(given: &Bound<'_, PyAny>) -> PyResult<Next> {
 }
 
 const NOW: u64 = 0;
-/// 292 years, so that what is added to it is a time too.
+/// 292 years, so that additions to it do not overflow.
 const NEVER: u64 = i64::MAX as u64;

@@ -1,8 +1,8 @@
 //! [`Poller`]: waits for descriptors and for timers at once.
 //!
-//! While it waits, other threads run Python, and may well use the loop that waits (`call_soon_threadsafe` writes to one
-//! of its descriptors; a debugger may do anything). So what a wait needs and what the other calls need have locks of
-//! their own, and no Python object is dropped under either: that may run code that comes back here.
+//! While it waits, other threads run Python, and may use the waiting loop (`call_soon_threadsafe` writes to
+//! one of its descriptors; a debugger may do anything). So the state of a wait and that of the other calls
+//! have separate locks, and no Python object is dropped under either: that may run code that calls back here.
 
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -27,8 +27,8 @@ pub(crate) struct Poller {
     /// None once closed.
     waiting: Mutex<Option<Wait>>,
     pending: Mutex<Pending>,
-    /// The handles that waits found due, until the loop takes them. It checks this list once a turn, in 0.07 us; a call
-    /// that returns those due took 0.2 us, in every turn.
+    /// The handles that waits found due, until the loop takes them. Checking this list takes 0.07 us a turn;
+    /// a call that returns the due ones would take 0.2 us, in every turn.
     due: Py<PyList>,
 }
 
@@ -60,8 +60,8 @@ impl Poller {
     /// Waits until a descriptor is ready, a timer is due, or ``timeout`` seconds have passed (``None``: no limit).
     ///
     /// Returns a list of ``(key, events)`` for those of ``keys``, a dictionary of ``SelectorKey`` by descriptor, that are
-    /// ready, and appends the handles that are due to the list ``due``; while that holds any, nothing is waited for. A
-    /// signal's handler runs during the wait, which goes on unless that raises.
+    /// ready, and appends the due handles to the list ``due``; does not wait while that holds any. A signal's
+    /// handler runs during the wait, which continues unless that raises.
     fn wait<'py>(
         &self,
         py: Python<'py>,
@@ -70,7 +70,7 @@ impl Poller {
     ) -> PyResult<Bound<'py, PyList>> {
         let mut guard = self.waiting()?;
         let Wait { epoll, events } = guard.as_mut().ok_or_else(closed)?;
-        // A signal's handler that raised may have kept the loop from taking them.
+        // The loop may not have taken them because a signal's handler raised.
         let timeout = if self.due.bind(py).is_empty() { timeout } else { Some(0.0) };
         let until = timeout.map(|seconds| Monotonic.now() + seconds::duration(seconds));
         loop {
@@ -98,7 +98,7 @@ impl Poller {
         Ok(ready)
     }
 
-    /// Keeps ``handle`` until the time ``when``; returns the number by which ``cancel`` knows it.
+    /// Keeps ``handle`` until the time ``when``; returns its number for ``cancel``.
     fn schedule(&self, when: f64, handle: Py<PyAny>) -> u64 {
         self.pending().schedule(Monotonic.now(), seconds::timestamp(when), handle)
     }
@@ -109,8 +109,8 @@ impl Poller {
         object.is_some()
     }
 
-    /// The handles that waits found due, earliest first, each once. Always the same list: whoever takes the handles
-    /// removes them.
+    /// The handles that waits found due, earliest first, each once. Always the same list: remove the handles
+    /// that you take.
     #[getter]
     fn due<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
         self.due.bind(py).clone()
@@ -130,7 +130,7 @@ impl Poller {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.due)?;
-        // Whoever has the lock makes no object, so no collection begins meanwhile.
+        // The holder of the lock creates no object, so no collection begins meanwhile.
         let Ok(pending) = self.pending.try_lock() else { return Ok(()) };
         pending.objects().try_for_each(|object| visit.call(object))
     }
@@ -174,8 +174,7 @@ impl Poller {
     }
 }
 
-/// The key of a descriptor that is ready, and for what of that which it is watched for; none if nobody watches it any
-/// more.
+/// The key of a ready descriptor, and the events for which it is watched; none if it is not watched any more.
 fn found<'py>(event: Event, keys: &Bound<'py, PyDict>) -> PyResult<Option<(Bound<'py, PyAny>, u8)>> {
     let [a, b, c, d, ..] = event.token.to_ne_bytes();
     // `select.epoll` writes the descriptor into the first half of the token and nothing into the other.

@@ -37,7 +37,8 @@ impl RateClock {
         softtimers::RateClock::new(config).map(|clock| RateClock(Mutex::new(clock))).map_err(refused)
     }
 
-    /// Begins a train at ``now``, so that an idle time is not made up. Returns when the first packet may leave.
+    /// Begins a train at ``now``, so that an idle time is not made up. Returns when the first packet may
+    /// leave.
     fn start(&self, now: f64) -> f64 {
         seconds::seconds(self.clock().start(seconds::timestamp(now)))
     }
@@ -53,7 +54,7 @@ impl RateClock {
         self.clock().departures()
     }
 
-    /// Places of the schedule that were given up after stalls: packets, or bytes where the rate is in bits.
+    /// Scheduled times that were skipped after stalls: packets, or bytes if the rate is in bits.
     #[getter]
     fn skipped(&self) -> u64 {
         self.clock().forfeited()

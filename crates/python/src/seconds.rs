@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 
-/// Beyond this, 292 years, a time is as good as never: `call_later(math.inf, …)` is asked for in earnest.
+/// Beyond this, 292 years, a time means never: programs do call `call_later(math.inf, …)`.
 const NEVER: u64 = i64::MAX as u64;
 
-/// Rounds up to the nanosecond, so nothing is early. What is negative, or no number, is zero.
+/// Rounds up to the nanosecond, so that no timer is early. Negative numbers and NaN are zero.
 fn nanos(seconds: f64) -> u64 {
     ((seconds * 1e9).ceil() as u64).min(NEVER)
 }

@@ -1,4 +1,4 @@
-//! Values of an experiment's parameters, as Python programs have them: numbers, words, seconds, or text as the command takes it.
+//! Values of an experiment's parameters from Python: numbers, words, seconds, or text as for the command.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) fn read(parameter: &Parameter, value: &Bound<'_, PyAny>) -> PyResult<
     })
 }
 
-/// Reads the text that the command takes for it, but for recordings.
+/// Reads the command's text for it, except recordings.
 ///
 /// # Errors
 /// Says what is allowed, in a few words.

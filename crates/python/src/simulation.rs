@@ -1,7 +1,8 @@
-//! The simulator of the papers: [`experiments`] says what there is, [`sweep`] and [`csv`] run one, [`merge`] puts parts together.
+//! The simulator of the papers: [`experiments`] lists them, [`sweep`] and [`csv`] run one, [`merge`] puts
+//! parts together.
 //!
-//! A run may take hours and needs no Python, so it has threads of its own. The one that called it sleeps without the
-//! interpreter's lock, and wakes up now and then for signals and for whoever watches the progress.
+//! A run may take hours and needs no Python, so it has its own threads. The calling thread sleeps without the
+//! interpreter's lock, and wakes up from time to time for signals and the progress callback.
 //!
 //! ```text
 //!   caller    plan │ sleeps 50 ms │ signals, progress │ sleeps … │ columns
@@ -24,7 +25,7 @@ use softtimers_sim::{
 use crate::columns;
 use crate::plan::{How, Plan, underscored, wrong};
 
-/// A name or key, and what it is about.
+/// A name or key, and its description.
 type Named = (String, &'static str);
 /// An experiment: name, one line, a paragraph, parameters with their defaults, columns.
 type Described = (&'static str, &'static str, &'static str, Vec<(Named, String)>, Vec<Named>);
@@ -99,12 +100,12 @@ fn run(py: Python<'_>, plan: &Plan, progress: Option<&Bound<'_, PyAny>>) -> PyRe
     let points = part.of(sweep.points()).count();
     let all = 1_000.0 * points as f64 * f64::from(sweep.runs().seeds.get());
     let (sender, results) = mpsc::channel();
-    // One thread has it; without the interpreter's lock it must be of a kind that others could share.
+    // Only one thread uses it, but without the interpreter's lock its type must be `Sync`.
     let results = Mutex::new(results);
     thread::scope(|scope| {
         let work = move || {
             sweep.run(*part, *threads, watch, |point| {
-                // Nobody waits any more if the run was ended.
+                // An error means that the run was ended.
                 let _ = sender.send(point);
                 Ok::<_, PointError>(())
             })
@@ -119,7 +120,7 @@ fn run(py: Python<'_>, plan: &Plan, progress: Option<&Bound<'_, PyAny>>) -> PyRe
                 Some(Err(RecvTimeoutError::Timeout)) => {}
                 Some(Err(RecvTimeoutError::Disconnected)) | None => break Ok(()),
             }
-            // Also where points come so fast that none is waited for.
+            // Checked even if points come so fast that there is no wait.
             if Monotonic.now() < next_look {
                 continue;
             }
@@ -138,7 +139,7 @@ fn run(py: Python<'_>, plan: &Plan, progress: Option<&Bound<'_, PyAny>>) -> PyRe
     })
 }
 
-/// Hears signals, and says how much is done.
+/// Handles signals, and reports the progress.
 fn look(py: Python<'_>, progress: Option<&Bound<'_, PyAny>>, share: f64) -> PyResult<()> {
     py.check_signals()?;
     progress.map_or(Ok(()), |progress| progress.call1((share,)).map(drop))

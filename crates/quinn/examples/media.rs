@@ -1,4 +1,4 @@
-//! Frames of a camera as datagrams: each one's packets leave evenly, not all at once.
+//! Sends camera frames as datagrams: the packets of each frame leave evenly, not all at once.
 //!
 //! `cargo run -p softtimers-quinn --example media [-- FRAMES]`
 

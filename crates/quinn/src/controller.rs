@@ -1,4 +1,4 @@
-//! [`SmoothController`] wraps any congestion controller and tells the gate its rate.
+//! [`SmoothController`] wraps any congestion controller and reports its rate to the gate.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::current::with_gate;
 use crate::even::UNPACED;
 use crate::gate::{Gate, Window};
 
-/// A factory of controllers that decide as another factory's do, and let the gate know.
+/// A factory of controllers that decide as those of another factory, and report to the gate.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,15 +24,16 @@ use crate::gate::{Gate, Window};
 /// transport.congestion_controller_factory(Arc::new(SmoothController::new(NewRenoConfig::default())));
 /// ```
 ///
-/// It changes nothing by itself: without a [`SmoothRuntime`](crate::SmoothRuntime) nobody listens. What
-/// [`Connection::congestion_state`](quinn::Connection::congestion_state) returns converts into the controller
-/// inside.
+/// It changes nothing by itself: without a [`SmoothRuntime`](crate::SmoothRuntime) there is no gate to report
+/// to. The result of [`Connection::congestion_state`](quinn::Connection::congestion_state) converts into the
+/// inner controller.
 ///
-/// quinn's BBR is left to quinn's own pacer: behind the gate it had 0.95 of its goodput at 100 Mbit/s and 0.87 at 300. It fills a
-/// short queue by design, with twice what the path holds in flight, and loses half of what it sends however evenly that leaves.
+/// quinn's BBR is left to quinn's own pacer: behind the gate it had 0.95 of its goodput at 100 Mbit/s and
+/// 0.87 at 300. It fills a short queue by design, with twice the path's capacity in flight, and loses half of
+/// its packets however evenly they leave.
 ///
 /// # Cost
-/// 80 bytes for each path. Each ACK asks the controller inside for its metrics once.
+/// 80 bytes for each path. Each ACK reads the inner controller's metrics once.
 #[derive(Clone, Debug)]
 pub struct SmoothController<F>(Arc<F>);
 
@@ -56,22 +57,22 @@ impl<F: ControllerFactory> ControllerFactory for SmoothController<F> {
     }
 }
 
-/// A controller and what the gate wants to know of it.
+/// A controller and the state that the gate needs of it.
 struct Smooth {
     inner: Box<dyn Controller>,
     /// `None` before the first ACK.
     round_trip: Option<Duration>,
-    /// quinn has seen a first sample.
+    /// Whether quinn has a first round-trip sample.
     sampled: bool,
-    /// The least time that a packet of this batch of ACKs took.
+    /// The shortest round trip in this batch of ACKs.
     batch: Option<Duration>,
     /// See [`Window::first`].
     first: bool,
     pacing_bps: Option<u64>,
-    /// When packets were lost last.
+    /// The time of the last loss.
     lost: Option<Instant>,
     lossy: bool,
-    /// Nobody tells the gate.
+    /// Whether nothing is reported to the gate.
     unpaced: bool,
 }
 
@@ -93,8 +94,8 @@ impl Smooth {
         smooth
     }
 
-    /// A packet was acknowledged after so long. quinn takes that into account after this: before the first
-    /// sample it says 333 ms, on whatever path.
+    /// Records a packet's round trip, `took`. quinn updates its estimate only after this call: before the
+    /// first sample it is 333 ms, on any path.
     fn took(&mut self, took: Duration, smoothed: Duration) {
         let least = self.batch.map_or(took, |least| least.min(took));
         self.batch = Some(least);
@@ -105,13 +106,13 @@ impl Smooth {
         self.lossy = self.lost.is_some_and(|lost| now.saturating_duration_since(lost) < FORGIVEN);
     }
 
-    /// Asks the controller inside what has changed.
+    /// Reads the inner controller's state.
     fn look(&mut self) {
         let ControllerMetrics { congestion_window, ssthresh, pacing_rate, .. } = self.inner.metrics();
         let slow_start = ssthresh.is_some_and(|threshold| congestion_window < threshold);
         // The handshake's own packets have let it grow a little.
         self.first = slow_start && congestion_window < 2 * self.inner.initial_window();
-        // BBR says zero before it knows one.
+        // BBR returns zero before it has a rate.
         self.pacing_bps = pacing_rate.filter(|&rate| rate > 0);
     }
 }
@@ -177,7 +178,7 @@ impl Controller for Smooth {
     }
 }
 
-/// So long after a loss the path is taken to have room again.
+/// How long after a loss the path counts as having room again.
 const FORGIVEN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(cubic.round_trip, Some(millis(21)));
     }
 
-    /// A path that has just become much shorter, or an estimate that is nobody's.
+    /// For a path that has just become much shorter, or a default estimate.
     #[test]
     fn a_round_trip_is_at_most_twice_the_sample() {
         let mut cubic = smooth(CubicConfig::default());

@@ -12,10 +12,10 @@ pub struct Counters {
     /// Transmits that passed unchecked: small ones, ACKs, probes, and all before a rate was
     /// known or while the gate was off.
     pub passed: u64,
-    /// Transmits among those that had to wait which left early because they had waited as long as they may. If that is
-    /// most of them, the connection is too slow to be paced by the gate.
+    /// Gated transmits that left early because they had waited for the maximum time. If most do, the
+    /// connection is too slow to be paced by the gate.
     pub overdue: u64,
-    /// The longest time a transmit has waited, the lateness of the wake-up included.
+    /// The longest wait of a transmit, including the lateness of the wake-up.
     pub longest_held: Duration,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Totals {
 impl Totals {
     /// Adds the recent counts of one connection.
     pub(crate) fn add(&self, counters: Counters) {
-        // Each is read for itself, so their order does not matter.
+        // Each is read on its own, so their order does not matter.
         self.gated.fetch_add(counters.gated, Ordering::Relaxed);
         self.passed.fetch_add(counters.passed, Ordering::Relaxed);
         self.overdue.fetch_add(counters.overdue, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The gate of the connection that is calling: [`Driven`], the task of one connection, and [`with_gate`].
 //!
-//! quinn's interfaces don't say which connection they are called for. The socket is one for all of them, and
-//! the congestion controller doesn't know the socket. But quinn drives each connection in a task of its own,
-//! which it gives to [`Runtime::spawn`](quinn::Runtime::spawn), and within one poll of it everything happens
+//! quinn's interfaces do not say for which connection they are called. All connections share the socket, and
+//! the congestion controller does not know the socket. But quinn drives each connection in a task of its own,
+//! which it passes to [`Runtime::spawn`](quinn::Runtime::spawn), and within one poll of it everything happens
 //! in turn:
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! So the task keeps the gate, and lends it to its thread while it is polled. A call outside of that,
-//! such as a program's for statistics, finds none. No rate can be left over from another connection,
-//! on this thread or another; and after a migration it is the same gate.
+//! such as a program's for statistics, finds none. So no rate of another connection can leak in, on this
+//! thread or another; and after a migration the gate is the same.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -29,15 +29,16 @@ thread_local! {
     static CURRENT: RefCell<Option<Box<Gate>>> = const { RefCell::new(None) };
 }
 
-/// Does something with the gate of the connection that is polled on this thread; `None` if none is.
+/// Calls `use_it` with the gate of the connection that is being polled on this thread; `None` if there is
+/// none.
 pub(crate) fn with_gate<R>(use_it: impl FnOnce(&mut Gate) -> R) -> Option<R> {
     CURRENT.with_borrow_mut(|current| current.as_deref_mut().map(use_it))
 }
 
 impl Gate {
-    /// Polls a connection as `work`, and has the [`SmoothController`](crate::SmoothController)s that are asked
-    /// meanwhile, on this thread, tell this gate. For drivers of your own over quinn-proto, such as a simulation;
-    /// a [`SmoothRuntime`](crate::SmoothRuntime) does it for its connections.
+    /// Polls a connection as `work`; [`SmoothController`](crate::SmoothController)s that are called
+    /// meanwhile, on this thread, report to this gate. For drivers of your own over quinn-proto, such as a
+    /// simulation; a [`SmoothRuntime`](crate::SmoothRuntime) does it for its connections.
     pub fn drive<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let placeholder = Gate::new(GateConfig::default());
         let mut home = Some(Box::new(std::mem::replace(self, placeholder)));
@@ -49,10 +50,10 @@ impl Gate {
     }
 }
 
-/// A future of quinn's, and the gate that is its own.
+/// One of quinn's futures, and its gate.
 pub(crate) struct Driven {
     future: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Away while the future is polled.
+    /// `None` while the future is polled.
     gate: Option<Box<Gate>>,
     shared: Arc<Shared>,
 }
@@ -81,7 +82,7 @@ impl Future for Driven {
     }
 }
 
-/// A gate that its thread has for now. It comes back when this is dropped, also if a poll panics.
+/// A gate that is lent to its thread. It is returned when this is dropped, also if a poll panics.
 struct Lent<'a> {
     home: &'a mut Option<Box<Gate>>,
     /// One poll within another, as by a future that blocks on a second one.

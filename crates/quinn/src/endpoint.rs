@@ -1,7 +1,7 @@
-//! One call for most people: [`client_with_transport`] and [`server_with_transport`].
+//! The usual entry points: [`client_with_transport`] and [`server_with_transport`].
 //!
-//! quinn doesn't let anybody read the transport of a configuration, so it cannot be changed there, only replaced. Therefore
-//! the transport is an argument of its own here, and its congestion controller is all that is set in it.
+//! The transport of a quinn configuration cannot be read, so it cannot be changed, only replaced. Therefore
+//! the transport is a separate argument here, and only its congestion controller is set.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -11,17 +11,17 @@ use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfi
 
 use crate::{SmoothController, SmoothRuntime};
 
-/// The same transport configuration, with an [`EvenCubic`](crate::EvenCubic) under a [`SmoothController`] as its congestion
-/// controller. Nothing else in it changes.
+/// Returns the transport configuration with an [`EvenCubic`](crate::EvenCubic) under a [`SmoothController`]
+/// as its congestion controller. Nothing else in it changes.
 pub fn with_even_controller(mut transport: TransportConfig) -> TransportConfig {
     transport.congestion_controller_factory(Arc::new(SmoothController::default()));
     transport
 }
 
-/// An endpoint for outgoing connections that send evenly, on any free port.
+/// Makes an endpoint for outgoing connections that send evenly, on any free port.
 ///
-/// They have the configuration `config`, but for its transport, in whose place is `transport`
-/// [with the even controller](with_even_controller). For another controller, see [`SmoothRuntime::client`].
+/// They have the configuration `config`, except that its transport is replaced by `transport` [with the even
+/// controller](with_even_controller). For another controller, see [`SmoothRuntime::client`].
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -41,10 +41,10 @@ pub fn client_with_transport(config: ClientConfig, transport: TransportConfig) -
     SmoothRuntime::default().client(config, with_even_controller(transport))
 }
 
-/// An endpoint that accepts connections at `addr` and sends evenly.
+/// Makes an endpoint that accepts connections at `addr` and sends evenly.
 ///
-/// They have the configuration `config`, but for its transport, in whose place is `transport`
-/// [with the even controller](with_even_controller). For another controller, see [`SmoothRuntime::server`].
+/// They have the configuration `config`, except that its transport is replaced by `transport` [with the even
+/// controller](with_even_controller). For another controller, see [`SmoothRuntime::server`].
 ///
 /// # Errors
 /// As for [`client_with_transport`].
@@ -57,8 +57,8 @@ pub fn server_with_transport(
 }
 
 impl SmoothRuntime {
-    /// As [`client_with_transport`], on this runtime and with this transport as it is. Its congestion controller should be a
-    /// [`SmoothController`], or packets leave as quinn's pacer has it.
+    /// As [`client_with_transport`], on this runtime and with this transport as it is. Its congestion
+    /// controller should be a [`SmoothController`]; otherwise quinn's pacer decides when packets leave.
     ///
     /// # Errors
     /// As for [`client_with_transport`].

@@ -1,29 +1,31 @@
 //! A congestion controller for senders that pace: [`EvenCubic`].
 //!
-//! CUBIC as RFC 9438 has it, with a slow start that ends where the path is full instead of where its queue overflows. quinn's
-//! slow start doubles until packets are lost; over a short queue that is at nearly one and a half times what the path and its
-//! queue hold, and costs two cuts. HyStart++ does not help there: the rise of 4 ms that it looks for is longer than such a queue.
+//! CUBIC as in RFC 9438, with a slow start that ends when the path is full instead of when its queue
+//! overflows. quinn's slow start doubles until packets are lost; over a short queue that is at nearly one and
+//! a half times the capacity of the path and its queue, and costs two cuts. HyStart++ does not help there:
+//! the rise of 4 ms that it needs is longer than such a queue.
 //!
 //! ```text
 //!          trains leave in lumps                        evenly
 //!   Start ────── window ≥ rate of trains · round trip ────▶ Probe ── a queue shows ──▶ Avoid: CUBIC
 //!     ▲ ×2 a round trip        or the round trip rises       │ +⅛     or loss            ▲
 //!     └──────────── no queue with ⅗ more ────────────────┘                           │
-//!   loss: to what was delivered ─────────────────────────────────────────────────────────┘
+//!   loss: to the delivered rate ─────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! The pieces, each a state machine that takes the time as an argument:
 //!
 //! 1. `train`: the link's rate, read from the spacing of ACKs, a round trip before the window fills the path.
-//! 2. `path`: the shortest round trip, which expires; rounds; what is delivered.
+//! 2. `path`: the shortest round trip, which expires; rounds; the delivered rate.
 //! 3. `cubic`: the window after a cut.
-//! 4. `machine`: what decides by them.
+//! 4. `machine`: the decisions from these.
 //!
-//! # What quinn's interface does not say
+//! # Limits of quinn's interface
 //!
-//! `on_ack` comes for each packet, before the round-trip estimate has the sample, and without the packet's number: so rounds
-//! end, and trains are told apart, by times of sending. Losses come as one time and a sum: all that left before an event was
-//! answered belongs to it. After a migration the controller is another one, and packets of the path before are none of its business.
+//! `on_ack` comes for each packet, before the round-trip estimate has the sample, and without the packet's
+//! number: so rounds and trains are distinguished by times of sending. Losses come as one time and a sum: all
+//! packets that left before the reaction to an event belong to that event. After a migration there is a new
+//! controller, which ignores packets of the old path.
 
 mod cubic;
 mod delivery;
@@ -41,7 +43,7 @@ use softtimers_core::Timestamp;
 
 use machine::Machine;
 
-/// Controllers for senders that pace: CUBIC with a slow start that ends in time.
+/// A factory of controllers for senders that pace: CUBIC with a slow start that ends in time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,7 +65,8 @@ pub struct EvenCubic {
 }
 
 impl EvenCubic {
-    /// The window of a new connection in bytes: 12,000, as quinn's. Less than two packets is raised to two.
+    /// Sets the window of a new connection in bytes: by default 12,000, as in quinn. Less than two packets is
+    /// raised to two.
     #[must_use]
     pub fn initial_window(mut self, bytes: u64) -> Self {
         self.initial_window = bytes;
@@ -142,7 +145,7 @@ impl Controller for Even {
     }
 }
 
-/// The pacing rate that means: leave it to quinn's own pacer.
+/// A pacing rate that leaves pacing to quinn's own pacer.
 pub(crate) const UNPACED: u64 = u64::MAX;
-/// The time at which a controller is built. Packets may have left before.
+/// The time at which a controller is built. Earlier packets may have left before it.
 const BEGIN: Timestamp = Timestamp::from_nanos(Duration::from_secs(3_600).as_nanos() as u64);

@@ -1,9 +1,9 @@
 //! [`Gate`] decides when a transmit that quinn has built may leave, without a socket or a clock.
 //!
 //! quinn paces by a bucket of two milliseconds, at least ten packets, because the timers it can rely on are
-//! no finer. So the packets of a window leave in lumps, and a short queue on the way drops what a long one
-//! would have held. The gate stands behind that, where the transmit meets the socket, and lets one small
-//! transmit through at a time:
+//! no finer. So the packets of a window leave in lumps, and a short queue on the path drops packets that a
+//! long one would have held. The gate is placed behind that, before the socket, and lets one small transmit
+//! through at a time:
 //!
 //! ```text
 //!   quinn       ●●●●●●●●●●                    ●●●●●●●●●●              its bucket
@@ -14,21 +14,21 @@
 //! Nothing is queued and nothing copied. A transmit that is refused stays with quinn, which builds no other
 //! before this one has left: at most one is built early, so times of sending and the order stay true.
 //!
-//! # What passes at once
+//! # Transmits that pass at once
 //!
 //! While a transmit waits, its connection can send nothing else, not even an ACK. So none waits longer than
 //! [`max_extra_delay`](GateConfig::max_extra_delay), and these don't wait at all:
 //!
-//! - what quinn built without asking the congestion controller: ACKs alone, probes after a time-out;
-//! - what is small, as a CONNECTION_CLOSE is;
-//! - everything before a rate is known, as in the handshake.
+//! - those that quinn builds without asking the congestion controller: ACKs alone, probes after a time-out;
+//! - small ones, such as a CONNECTION_CLOSE;
+//! - all before a rate is known, as in the handshake.
 //!
 //! # ACKs first, the timer second
 //!
-//! An ACK that comes is a poll that costs nothing, and where a connection is busy one comes for each pair. So a transmit may
-//! leave with a poll from half a gap before its time on; the timer is for when none has come a quarter of a gap after
-//! it. While ACKs come in time, the timer may be later still, and is set again only when it has to be: setting one and being
-//! woken by it are most of what sending evenly costs.
+//! An incoming ACK is a free poll, and on a busy connection one comes for each pair. So a transmit may leave
+//! with a poll from half a gap before its time on; the timer is for the case that none has come a quarter of
+//! a gap after it. While ACKs come in time, the timer may be later still, and is set again only when
+//! necessary: setting it and being woken by it are most of the cost of sending evenly.
 //!
 //! ```text
 //!            ┌──── any poll ────┬─ due ┬───── any poll ──────┐
@@ -39,21 +39,23 @@
 //! # Late wake-ups
 //!
 //! A task is woken some tens of microseconds after its time, which is not much less than the gap between two
-//! pairs. So the gate learns by how much, and has it woken that much earlier; but never within half a gap of the transmit before.
-//! A stall is made up by ten packets at the most, at nine sixteenths of the gaps: more would overflow a short queue by themselves.
+//! pairs. So the gate learns that lateness, and wakes the task that much earlier; but never within half a gap
+//! of the transmit before. A stall is made up by at most ten packets, at nine sixteenths of the gaps: more
+//! would overflow a short queue by themselves.
 //!
 //! # How many at once
 //!
-//! While the path has lost nothing, as many packets as belong into 500 µs leave together, for then there is room for them in
-//! its queue. For ten seconds after a loss they leave in pairs, or three at a time where these are no more than that.
+//! While the path has lost no packet, the packets of 500 µs leave together, because its queue has room for
+//! them. For ten seconds after a loss they leave in pairs, or three at a time if three are no more than
+//! 500 µs.
 //!
 //! # The rate
 //!
-//! quinn's own pacer refills its bucket at 1.25 · window ÷ round-trip time. The gate takes nine tenths of it
-//! and not all: slower than the bucket it is never stopped by it; as fast, the bucket empties now and then
-//! and lets nothing through until it is full again. Only the first window leaves at 2 · window ÷ round-trip time: a
-//! short answer would end later for nothing. Not all of slow start, as Linux has it: twice the rate fills a
-//! short queue at half the window that the path holds, and the loss ends slow start there.
+//! quinn's own pacer refills its bucket at 1.25 · window ÷ round-trip time. The gate uses nine tenths of
+//! that: slower than the bucket, it is never stopped by it; at the same rate, the bucket empties now and then
+//! and blocks until it is full again. Only the first window leaves at 2 · window ÷ round-trip time: otherwise
+//! a short answer would end later needlessly. Unlike in Linux, not all of slow start does: twice the rate
+//! fills a short queue at half the window that the path holds, and the loss ends slow start there.
 
 use std::time::Duration;
 
@@ -99,7 +101,7 @@ pub enum Verdict {
 /// assert_eq!(gate.begin(10), 3);
 /// gate.asked(window);
 /// assert_eq!(gate.offer(at(1_004), 3, 3_750), Verdict::Wait(at(1_250)));
-/// assert_eq!(gate.offer(at(1_190), 3, 3_750), Verdict::Leave); // an ACK has come, and it is the same one again
+/// assert_eq!(gate.offer(at(1_190), 3, 3_750), Verdict::Leave); // an ACK came; the same transmit is offered again
 /// ```
 ///
 /// # Cost
@@ -110,13 +112,13 @@ pub struct Gate {
     config: GateConfig,
     /// `None` until a rate is known.
     clock: Option<RateClock>,
-    /// From when on the next transmit may leave.
+    /// The time from which the next transmit may leave.
     due: Timestamp,
     /// The window from which the clock's rate was computed.
     current: Option<Window>,
     /// The controller's answer since the last transmit was offered.
     asked: Option<Window>,
-    /// The controller leaves it to quinn's own pacer.
+    /// Whether the controller leaves pacing to quinn's own pacer.
     unpaced: bool,
     /// A transmit that was offered and has not left.
     in_hand: Option<InHand>,
@@ -125,12 +127,12 @@ pub struct Gate {
     last: Departure,
     /// The mean lateness of wake-ups.
     lateness: Duration,
-    /// Releases in a row for which a poll came before the timer.
+    /// The number of releases in a row for which a poll came before the timer.
     punctual: u32,
     counters: Counters,
 }
 
-/// The last departure, and the gap that belongs after it.
+/// The last departure, and the gap after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departure {
     at: Timestamp,
@@ -142,17 +144,17 @@ struct InHand {
     since: Timestamp,
     /// The controller's answer while it was built; `None` if it was not asked.
     window: Option<Window>,
-    /// When the timer should wake up for it, and when it has to.
+    /// When the timer should wake up for it, and when it must.
     until: Option<Timestamp>,
     at_the_latest: Timestamp,
-    /// It has waited as long as it may.
+    /// Whether it has waited for the maximum time.
     overdue: bool,
-    /// It has been let go once, but has not left: the socket was full.
+    /// Whether it was released once, but did not leave because the socket was full.
     let_go: bool,
 }
 
 impl Gate {
-    /// A gate that knows no rate yet.
+    /// Makes a gate without a rate.
     pub fn new(config: GateConfig) -> Self {
         Gate {
             config,
@@ -175,21 +177,22 @@ impl Gate {
         self.config.enabled = enabled;
     }
 
-    /// quinn has asked the controller for the window, to build a transmit.
+    /// Notes that quinn has asked the controller for the window, to build a transmit.
     pub fn asked(&mut self, window: Window) {
         self.asked = Some(window);
         self.unpaced = false;
     }
 
-    /// quinn has asked a controller that leaves pacing to quinn: what is built now passes.
+    /// Notes that quinn has asked a controller that leaves pacing to quinn: the transmit built now passes.
     pub fn asked_unpaced(&mut self) {
         self.asked = None;
         self.unpaced = true;
     }
 
-    /// quinn begins to build transmits; returns the number of packets that each should have, `most` at most.
+    /// Notes that quinn begins to build transmits; returns the number of packets that each should have, at
+    /// most `most`.
     pub fn begin(&mut self, most: usize) -> usize {
-        // It may have asked the last time and built nothing.
+        // Last time it may have asked without building a transmit.
         self.asked = None;
         self.quantum(most)
     }
@@ -213,8 +216,8 @@ impl Gate {
         wanted.max(least).clamp(1, most.max(1))
     }
 
-    /// Offers a transmit of `packets` packets with `bytes` bytes in all. One that had to wait, or
-    /// that the socket did not take, is the next one to be offered.
+    /// Offers a transmit of `packets` packets with `bytes` bytes in all. One that had to wait, or that the
+    /// socket did not take, must be offered next.
     ///
     /// Times must not go backwards.
     pub fn offer(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Verdict {
@@ -247,22 +250,24 @@ impl Gate {
         Verdict::Wait(until)
     }
 
-    /// From when on any poll will do: half a gap before its time, and after the one before it.
+    /// Returns the time from which any poll may release it: half a gap before its time, and after the one
+    /// before it.
     ///
-    /// A schedule is kept whose departures are as often a little early as late. If they are always late, what is
-    /// behind is never made up at gaps below some two wake-ups.
+    /// This keeps a schedule whose departures are as often a little early as late. If they were always late,
+    /// the gate could never catch up at gaps below some two wake-ups.
     fn may_leave_from(&self) -> Timestamp {
         let Departure { at, gap } = self.last;
         self.due.saturating_sub(gap / 2).max(at + gap / 2).min(self.due)
     }
 
-    /// Returns when to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
+    /// Returns when to wake up for it: a quarter of a gap after its time, less the expected lateness of the
+    /// wake-up.
     fn timer(&self) -> Timestamp {
         let from = self.may_leave_from();
         (self.due + self.last.gap / 4).saturating_sub(self.lateness).max(from)
     }
 
-    /// The time by which the timer may be later, because polls come without it.
+    /// Returns by how much the timer may be later, because polls come without it.
     fn patience(&self) -> Duration {
         self.last.gap * self.punctual.min(MOST_PUNCTUAL) / 4
     }
@@ -281,30 +286,30 @@ impl Gate {
         self.in_hand = Some(hand);
     }
 
-    /// A transmit that had to wait leaves: before the timer, or with it, and then late by so much. What comes between the two
-    /// times at which the timer may be set says nothing of either.
+    /// Learns from the departure of a transmit that had to wait: before the timer, or with it and then late
+    /// by some time. Departures between the two times at which the timer may be set count as neither.
     fn learn(&mut self, now: Timestamp, hand: &InHand) {
         let Some(until) = hand.until else { return };
         if now < hand.at_the_latest {
-            // The timer has not gone off, or was set for before: a poll came without it.
+            // The timer has not gone off, or was set for an earlier time: a poll came without it.
             self.punctual = (self.punctual + u32::from(now < until)).min(MOST_PUNCTUAL);
             return;
         }
         self.punctual /= 2;
         let late = now.saturating_duration_since(hand.at_the_latest);
-        // What is beyond that was not the timer: a slice of somebody else's, a stopped machine.
+        // Longer delays have other causes: another thread's slice, a stopped machine.
         if late < Duration::from_millis(1) {
             self.lateness = (self.lateness * 7 + late) / 8;
         }
     }
 
-    /// The transmit has left.
+    /// Counts a transmit that has left.
     pub fn departed(&mut self, now: Timestamp, packets: u32, bytes: u32) {
         let hand = self.in_hand.take();
         let paced = hand.filter(|hand| hand.window.is_some());
         if let (Some(hand), Some(clock)) = (paced, &mut self.clock) {
             if hand.overdue {
-                // What it left early by is forgiven, or a slow connection would wait ever longer.
+                // Forgive the time by which it left early, or a slow connection would wait ever longer.
                 clock.start(now);
             }
             self.last = Departure { at: now, gap: clock.time_of(packets, bytes.into()) };
@@ -312,25 +317,25 @@ impl Gate {
         }
     }
 
-    /// Returns when the transmit that was offered last is to be offered again, if it has to wait.
+    /// Returns when to offer the last transmit again, if it has to wait.
     pub fn waits_until(&self) -> Option<Timestamp> {
         self.in_hand.filter(|_| self.config.enabled)?.until
     }
 
-    /// Returns that time, and until when it can be postponed: a timer that is set for some time between the two need
-    /// not be set again.
+    /// Returns that time, and until when it can be postponed: a timer set between the two need not be set
+    /// again.
     pub fn waits_between(&self) -> Option<(Timestamp, Timestamp)> {
         let hand = self.in_hand.filter(|_| self.config.enabled)?;
         Some((hand.until?, hand.at_the_latest))
     }
 
-    /// The rate in bits a second, once it is known.
+    /// Returns the rate in bits a second, once it is known.
     pub fn rate_bps(&self) -> Option<u64> {
         let second = self.clock.as_ref()?.time_of(1, 1 << 20).as_nanos().max(1);
         u64::try_from((8_000_000_000u128 << 20) / second).ok()
     }
 
-    /// The counts since this was last called.
+    /// Returns the counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }
@@ -350,22 +355,23 @@ impl Gate {
             catch_up: CATCH_UP,
             ..PaceConfig::new(rate)
         };
-        // Bytes at even places: nothing that it refuses.
+        // Bytes at a constant rate are always valid.
         self.clock = RateClock::new(pace).ok();
         self.due = self.clock.as_mut().map_or(now, |clock| clock.start(now));
     }
 }
 
-/// The packets of a stall that are made up, in nine sixteenths of the gaps. It is what quinn's bucket holds at least and
-/// would send at once; meanwhile the queue on the way has drained by as much. In time alone, 2 ms, it would be 50 packets at
-/// 300 Mbit/s, which a short queue does not hold.
+/// The packets of a stall that are made up, in nine sixteenths of the gaps. It is the minimum of quinn's
+/// bucket, which would send them at once; the queue on the path has drained by as much meanwhile. In time
+/// alone, 2 ms, it would be 50 packets at 300 Mbit/s, which a short queue does not hold.
 const CATCH_UP: CatchUp = CatchUp { time: Duration::from_millis(2), packets: 10 };
-/// Packets that leave together after a loss, but for rates at which these would be less than a release interval: each release costs
-/// a system call and often a wake-up, and a short queue that holds two holds three.
+/// Packets that leave together after a loss, except at rates at which these would be less than a release
+/// interval: each release costs a system call and often a wake-up, and a short queue that holds two holds
+/// three.
 const LOSSY_MOST: usize = 3;
-/// Quarters of a gap by which the timer is later at the most.
+/// Quarters of a gap by which the timer is later, at most.
 const MOST_PUNCTUAL: u32 = 8;
-/// Two packets further apart than this need not share a call: at that rate nobody counts calls.
+/// Two packets further apart than this need not share a call: at that rate the cost of calls is negligible.
 const FAR_APART: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! A sender that knows what the path carries needs no slow start: [`KnownCapacity`].
+//! [`KnownCapacity`]: a sender that knows the path's capacity needs no slow start.
 //!
-//! Slow start sends two packets, or ten, and doubles that in each round trip. Over a long path that is fast a
-//! transfer of a hundred packets is over before the path was ever full (soft timers §5.7). Who knows the
-//! capacity, because it is rented, reserved or was measured a moment ago, sends at it from the first packet:
+//! Slow start sends two packets, or ten, and doubles that in each round trip. Over a long fast path a
+//! transfer of a hundred packets is over before the path was ever full (soft timers §5.7). A sender that
+//! knows the capacity, because it is rented, reserved or was just measured, sends at it from the first
+//! packet:
 //!
 //! ```text
 //!   rate
@@ -13,11 +14,12 @@
 //!              twice as much in each round trip           restart
 //! ```
 //!
-//! The paper's prototype never slows down, and says that a practical one has to be careful. So this one begins
-//! with a fraction if asked to, climbs while it uses what it has, and gives way when it loses more than 2% in a round trip: that is congestion, or
-//! the capacity is not what it was said to be. Single losses, as on radio links, are not.
+//! The paper's prototype never slows down, and says that a practical one has to be careful. So this one
+//! begins with a fraction if configured, climbs while it uses its rate, and slows down when it loses more
+//! than 2% in a round trip: that is congestion, or the configured capacity is wrong. Single losses, as on
+//! radio links, do not count.
 //!
-//! It paces by the gate, so it is of use on a [`SmoothRuntime`](crate::SmoothRuntime) only.
+//! It paces by the gate, so it is useful only on a [`SmoothRuntime`](crate::SmoothRuntime).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -41,7 +43,7 @@ use softtimers_core::{AckRate, Percent, Rate, RateError, StartRate, Timestamp};
 /// # Ok::<(), softtimers_core::RateError>(())
 /// ```
 ///
-/// Several connections that share the path each take it for their own: give each its share.
+/// If several connections share the path, give each its share of the capacity.
 ///
 /// # Cost
 /// Some 300 bytes for each path; everything is O(1).
@@ -60,8 +62,8 @@ impl KnownCapacity {
         Ok(KnownCapacity { start })
     }
 
-    /// The first train, and each after packets were lost, begins with this fraction of the capacity: all of it
-    /// if nothing is said. It doubles in each round trip that loses less than 2%.
+    /// Sets the fraction of the capacity with which the first train begins, and each one after losses: all of
+    /// it by default. It doubles in each round trip that loses less than 2%.
     ///
     /// # Errors
     /// [`RateError`] for 0%.
@@ -69,8 +71,8 @@ impl KnownCapacity {
         Ok(KnownCapacity { start: StartRate::new(self.start.capacity(), fraction)? })
     }
 
-    /// Sets for how long after the last ACK a connection that was idle restarts at the rate of its last busy
-    /// period: 5 minutes if nothing is said.
+    /// Sets how long after the last ACK an idle connection restarts at the rate of its last busy period: 5
+    /// minutes by default.
     #[must_use]
     pub fn memory(self, memory: Duration) -> Self {
         KnownCapacity { start: self.start.memory(memory) }
@@ -87,17 +89,17 @@ impl ControllerFactory for KnownCapacity {
 #[derive(Clone, Debug)]
 struct Known {
     start: StartRate,
-    /// Times are counted from here.
+    /// The origin of times.
     epoch: Instant,
     /// The rate in bits of UDP payload a second.
     bps: u64,
     round: Round,
     acks: AckRate,
-    /// Acknowledged bytes that are no whole packet.
+    /// Acknowledged bytes that do not make up a whole packet.
     rest: u64,
-    /// Something was lost before: from then on it climbs slowly.
+    /// Whether packets were lost before: from then on it climbs slowly.
     careful: bool,
-    /// Nothing is in flight.
+    /// Whether no packet is in flight.
     idle: bool,
     last_sent: Timestamp,
     round_trip: Option<Duration>,
@@ -134,7 +136,7 @@ impl Known {
         Timestamp::ZERO + instant.saturating_duration_since(self.epoch)
     }
 
-    /// A packet was acknowledged.
+    /// Records an ACK.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
         let took = now.saturating_duration_since(sent);
         self.round_trip = Some(self.round_trip.map_or(took, |least| least.min(took)));
@@ -162,7 +164,7 @@ impl Known {
             self.acks = AckRate::new();
             self.bps = (self.bps / 10 * 7).max(capacity / 100).max(1);
         } else if u128::from(sent) * 2 >= possible {
-            // Less says nothing of what the path carries: a handshake, or a program that has little to send.
+            // Less does not show the path's capacity: a handshake, or a program that has little to send.
             let step = if self.careful { capacity / 16 } else { self.bps };
             self.bps = self.bps.saturating_add(step).min(capacity);
         }
@@ -173,7 +175,8 @@ impl Known {
 impl Controller for Known {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
         let now = self.time(now);
-        // Between two answers of one program the connection may be idle for a moment. That is no new train.
+        // Between two answers of a program the connection may be idle for a moment. That does not begin a new
+        // train.
         let pause = now.saturating_duration_since(self.last_sent);
         if self.idle && pause > self.round_trip.unwrap_or_default() {
             self.bps = bits_per_second(self.start.rate(now));
@@ -214,8 +217,8 @@ impl Controller for Known {
 
     fn on_mtu_update(&mut self, _new_mtu: u16) {}
 
-    /// The window that the rate keeps on its way, and a quarter, so that the rate decides and not the window; but no
-    /// more, for if the capacity is less it bounds the queue.
+    /// Returns the window that the rate keeps in flight, plus a quarter, so that the rate decides and not the
+    /// window; but no more, because it bounds the queue if the real capacity is less.
     fn window(&self) -> u64 {
         let on_its_way = self.round_trip.unwrap_or(UNKNOWN_ROUND_TRIP).as_nanos();
         let bytes = u128::from(self.bps) * on_its_way / 8_000_000_000;
@@ -242,7 +245,7 @@ impl Controller for Known {
     }
 }
 
-/// The bits of payload that packets at this rate have in a second.
+/// Returns the bits of payload a second of packets at this rate.
 fn bits_per_second(rate: Rate) -> u64 {
     let bit_nanos = u64::from(PACKET) * 8 * 1_000_000_000;
     u64::try_from(rate.interval().as_nanos()).map_or(1, |nanos| (bit_nanos / nanos.max(1)).max(1))
@@ -254,7 +257,7 @@ const PACKET: u32 = 1_200;
 const HEADERS: u32 = 28;
 /// One packet in this many may be lost: the share that BBRv2 tolerates.
 const TOLERATED: u64 = 50;
-/// Bytes: so few packets say nothing, whatever share of a round trip they are.
+/// In bytes: this few packets are no evidence, whatever their share of a round trip.
 const FEW: u64 = 3 * PACKET as u64;
 /// quinn's default. Until an ACK has come only the rate limits.
 const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(333);
@@ -272,7 +275,7 @@ mod tests {
     const PAYLOAD: u64 = CAPACITY * 1_200 / 1_228;
     const MILLI: Duration = Duration::from_millis(1);
 
-    /// A path of 100 ms, on which something leaves each millisecond.
+    /// A path of 100 ms, on which packets leave each millisecond.
     struct Path {
         known: Known,
         now: Instant,
@@ -321,7 +324,7 @@ mod tests {
             self.known.on_end_acks(self.now, in_flight, false, Some(self.sent));
         }
 
-        /// Nothing more is sent until all has come back, and so long.
+        /// Sends nothing until all packets have come back, and for `pause` after that.
         fn rest(&mut self, pause: Duration) {
             (0..110).for_each(|_| self.step());
             self.now += pause;
@@ -338,7 +341,7 @@ mod tests {
         let path = Path::new(100);
         assert_eq!(path.share(), 1_000);
         assert_eq!(path.known.metrics().pacing_rate, Some(path.known.bps));
-        // As much as 333 ms take, and more.
+        // At least the amount of 333 ms.
         assert!(path.known.window() > CAPACITY / 8 / 3);
     }
 
@@ -384,7 +387,7 @@ mod tests {
         assert_eq!(path.share(), 1_000);
         path.send(1_200);
         assert!((295..=305).contains(&path.share()), "{}", path.share());
-        // And after five minutes it begins anew.
+        // And after five minutes it begins again.
         path.rest(Duration::from_secs(301));
         path.send(1_200);
         assert_eq!(path.share(), 1_000);

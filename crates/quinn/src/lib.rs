@@ -1,5 +1,6 @@
-//! **Makes a published quinn send evenly**, without a fork. Packets leave a few at a time, at the rate that congestion
-//! control allows, and slow start ends where the path is full. A short queue on the way drops fewer of them.
+//! **Makes a released quinn send evenly**, without a fork. Packets leave a few at a time, at the rate that
+//! congestion control allows, and slow start ends when the path is full. A short queue on the path drops
+//! fewer of them.
 //!
 //! ```text
 //!             quinn, as it is                       softtimers-quinn
@@ -23,13 +24,13 @@
 //!
 //! Read in this order:
 //!
-//! 1. [`client_with_transport`] and [`server_with_transport`]: one call. They are made of [`SmoothRuntime`]
-//!    and [`SmoothController`].
+//! 1. [`client_with_transport`] and [`server_with_transport`]: the usual entry points. They combine
+//!    [`SmoothRuntime`] and [`SmoothController`].
 //! 2. [`EvenCubic`]: the congestion controller, useful without the gate as well.
 //! 3. [`gate`]: when a transmit may leave, and why not before.
-//! 4. [`KnownCapacity`]: no slow start where the capacity is known.
+//! 4. [`KnownCapacity`]: no slow start if the capacity is known.
 //!
-//! `docs/quinn.md` says what it gains, what it costs, and when not to use it.
+//! `docs/quinn.md` describes the gain, the cost, and when not to use it.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 

@@ -16,8 +16,8 @@ use crate::shared::Shared;
 use crate::socket::SmoothSocket;
 use crate::timer::Timer;
 
-/// A runtime of quinn's on which connections send evenly, if their controllers are [`SmoothController`]s.
-/// Without that it is tokio's, with finer timers.
+/// A quinn runtime on which connections send evenly, if their controllers are [`SmoothController`]s.
+/// Otherwise it is tokio's, with finer timers.
 ///
 /// A clone is the same runtime: keep one to read its [`counters`](Self::counters) or to switch it off.
 ///
@@ -47,13 +47,13 @@ pub struct SmoothRuntime {
 }
 
 impl SmoothRuntime {
-    /// A runtime whose gates decide as configured.
+    /// Makes a runtime whose gates have this configuration.
     pub fn new(config: GateConfig) -> Self {
         SmoothRuntime { shared: Arc::new(Shared::new(config)) }
     }
 
-    /// Switches the gates of all connections off, or on again. What waits leaves when its connection next
-    /// does something, at the latest when its time has come.
+    /// Switches the gates of all connections off, or on again. A waiting transmit leaves when its connection
+    /// is next polled, at the latest at its time.
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.set_enabled(enabled);
     }
@@ -70,7 +70,7 @@ impl Runtime for SmoothRuntime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // The end of each poll is a trigger state: what another connection waits for leaves then.
+        // The end of each poll is a trigger state: due transmits of other connections leave then.
         softtimers_tokio::spawn(Driven::new(future, Arc::clone(&self.shared)));
     }
 

@@ -1,4 +1,4 @@
-//! The socket with the gate before it: [`SmoothSocket`].
+//! [`SmoothSocket`]: a socket behind a gate.
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::current::with_gate;
 use crate::gate::Verdict;
 use crate::timer::Timer;
 
-/// A socket that refuses what may not leave yet, as if it were full.
+/// A socket that refuses transmits that may not leave yet, as if it were full.
 #[derive(Debug)]
 pub(crate) struct SmoothSocket {
     inner: Arc<dyn AsyncUdpSocket>,
@@ -60,7 +60,7 @@ impl AsyncUdpSocket for SmoothSocket {
         self.inner.local_addr()
     }
 
-    /// A driver asks before it builds transmits.
+    /// Called by the driver before it builds transmits.
     fn max_transmit_segments(&self) -> usize {
         let most = self.inner.max_transmit_segments();
         with_gate(|gate| gate.begin(most)).unwrap_or(most)
@@ -75,7 +75,7 @@ impl AsyncUdpSocket for SmoothSocket {
     }
 }
 
-/// Packets and bytes of a transmit.
+/// Returns the number of packets and bytes of a transmit.
 fn extent(transmit: &Transmit<'_>) -> (u32, u32) {
     let bytes = transmit.contents.len();
     let packets = transmit.segment_size.map_or(1, |segment| bytes.div_ceil(segment.max(1)));
@@ -87,7 +87,7 @@ fn extent(transmit: &Transmit<'_>) -> (u32, u32) {
 #[derive(Debug)]
 struct SmoothPoller {
     inner: Pin<Box<dyn UdpPoller>>,
-    /// Made when it is first needed: an idle connection has none. And with what it is set to.
+    /// The timer and its time. Made when first needed: an idle connection has none.
     timer: Option<(Timestamp, Timer)>,
 }
 
@@ -101,10 +101,10 @@ impl UdpPoller for SmoothPoller {
         if Monotonic.now() >= from {
             return Poll::Ready(Ok(()));
         }
-        // Beyond what an `Instant` can say nothing waits.
+        // A time beyond the range of `Instant` never comes.
         let Some(at) = Monotonic::instant_of(until) else { return Poll::Ready(Ok(())) };
         let (set, timer) = timer.get_or_insert_with(|| (until, Timer::exact(at)));
-        // Setting it costs more than all else here.
+        // Setting it costs more than everything else here.
         if !(from..=until).contains(set) {
             *set = until;
             Pin::new(&mut *timer).reset(at);

@@ -1,4 +1,4 @@
-//! Timers for quinn, of the one driver that serves the whole runtime: [`Timer`].
+//! [`Timer`]: timers for quinn, served by the runtime's one driver.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,12 +12,12 @@ use softtimers_tokio::{Slack, Sleep, sleep_until};
 pub(crate) struct Timer(Sleep);
 
 impl Timer {
-    /// For time-outs, which may be a little late to share a wake-up with others.
+    /// Makes a timer for time-outs, which may be a little late to share a wake-up with others.
     pub(crate) fn new(at: Instant) -> Self {
         Timer(sleep_until(at.into()))
     }
 
-    /// For a release, which has its place between two others.
+    /// Makes a timer without slack for a release, which is timed between two others.
     pub(crate) fn exact(at: Instant) -> Self {
         Timer(sleep_until(at.into()).with_slack(Slack::EXACT))
     }

@@ -1,7 +1,7 @@
 //! Simulated events a second on one CPU: `cargo bench -p softtimers-sim --bench events`.
 //!
-//! The engine with as many events pending as a simulated machine has, and with many more; and core's timing wheel doing the
-//! same, to see whether it would be the better engine.
+//! The engine with as many pending events as a simulated machine has, and with many more; and core's timing
+//! wheel in the same role, to see whether it would be faster.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

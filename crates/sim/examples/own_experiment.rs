@@ -1,6 +1,7 @@
 //! An experiment of your own, with sweeps, seeds, intervals and CSV: `cargo run -p softtimers-sim --example own_experiment`.
 //!
-//! Packets come at random to a queue that takes one each millisecond, and are lost when it is full: how many, by its length?
+//! Packets arrive at random at a queue that serves one each millisecond, and are lost when it is full. How
+//! many are lost, by the queue's length?
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -11,15 +12,15 @@ use softtimers_sim::{
 
 static QUEUE: Experiment = Experiment {
     name: "queue",
-    about: "Packets that a short queue loses",
+    about: "Packets lost by a short queue",
     details: "",
     parameters: &[
-        Parameter::count("length", "packets that have room", 1..=1_000, 4),
-        Parameter::real("load", "packets that come while one is taken", 0.0..=10.0, 0.9),
-        Parameter::count("slots", "times that one is taken", 1..=1_000_000, 10_000),
+        Parameter::count("length", "packets that fit into the queue", 1..=1_000, 4),
+        Parameter::real("load", "packets that arrive while one is served", 0.0..=10.0, 0.9),
+        Parameter::count("slots", "packet service times to simulate", 1..=1_000_000, 10_000),
     ],
     columns: &[
-        Column::share("lost", "of the packets that came"),
+        Column::share("lost", "share of the packets that arrived"),
         Column::new("waiting", "on average").digits(2),
     ],
     sweep: &[],

@@ -1,7 +1,7 @@
-//! A receive policy of your own, on the simulated machine of HIP: `cargo run -p softtimers-sim --example own_policy`.
+//! Your own receive policy on HIP's simulated machine: `cargo run -p softtimers-sim --example own_policy`.
 //!
-//! The policy polls every 2 ms while packets come, and goes back to interrupts after three polls that find nothing. The same
-//! type runs in a program that links softtimers-net.
+//! The policy polls every 2 ms while packets come, and goes back to interrupts after three empty polls. The
+//! same type runs in a program that links softtimers-net.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use softtimers_poll::hip::Costs;
 use softtimers_poll::{Hip, HipConfig, Interrupts, Look, Next, Policy, Preset};
 use softtimers_sim::{Received, receive};
 
-/// Polls at an even pace, and gives up after some polls in vain.
+/// Polls at a fixed interval, and stops after some empty polls.
 pub(crate) struct Patient {
     period: Duration,
-    /// Polls in a row that found nothing.
+    /// Empty polls in a row.
     empty: u32,
     next: Next,
 }

@@ -1,13 +1,14 @@
 //! **Every constant of the simulated machines**, in one list: [`LIST`], and the same as a type, `Machine`.
 //!
-//! A simulation agrees with a paper for one of two reasons: the mechanism gives the figure, or a constant was chosen so
-//! that it does. Only the first shows anything. So each constant says here where its value is from: a paper's text, a
-//! standard, a guess, or a figure that it was fitted to. Experiments of papers have no numbers of their own; they take them from the
-//! machine of their [`Parameters`](crate::Parameters), whose fields are this list. To add one, write its line, with the
-//! figures that it moves; a test changes each constant and looks which figures do, and `docs/papers.md` is marked from it.
+//! A simulation agrees with a paper for one of two reasons: the mechanism produces the figure, or a constant
+//! was chosen to produce it. Only the first is evidence. So each constant states the source of its value
+//! here: a paper's text, a standard, a guess, or a figure that it was fitted to. The papers' experiments
+//! contain no numbers; they take them from the machine of their [`Parameters`](crate::Parameters), whose
+//! fields are this list. To add one, write its line, with the figures that it moves; a test changes each
+//! constant and checks which figures change, and `docs/papers.md` is marked from that.
 //!
-//! A parameter is what a user sets: a rate, a quota, a duration. A constant that is a parameter's default names its flag.
-//! The policies' own parameters, such as HIP's α, are `softtimers_core`'s presets.
+//! A parameter is set by the user: a rate, a quota, a duration. A constant that is a parameter's default
+//! names its flag. The policies' own parameters, such as HIP's α, are `softtimers_core`'s presets.
 
 #[cfg(test)]
 mod changed;
@@ -27,9 +28,9 @@ pub(crate) use list::*;
 pub enum Origin {
     /// A paper states it, in this place.
     Paper(&'static str),
-    /// It belongs to a standard, or to the system of the time.
+    /// A standard or the system of the time defines it.
     Standard(&'static str),
-    /// It was chosen so that these figures come out, in the way that the text says. That they do shows nothing.
+    /// It was chosen to produce these figures, as the text says. So their agreement is no evidence.
     Fitted(&'static [Figure], &'static str),
     /// No source states it; the text says why this value.
     Guess(&'static str),
@@ -38,7 +39,7 @@ pub enum Origin {
 /// One line of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// The machine that it belongs to, as a word.
+    /// The name of the machine that it belongs to.
     pub section: &'static str,
     /// The name within the section.
     pub name: &'static str,
@@ -59,7 +60,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// Returns the value as people read it.
+    /// Returns the value in human-readable form.
     pub fn value(&self) -> String {
         (self.value)(&Machine::PAPERS)
     }

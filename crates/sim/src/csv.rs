@@ -1,4 +1,5 @@
-//! A sweep as lines of comma-separated values: parts of it are written so, and put together again by [`Merge`].
+//! A sweep as lines of comma-separated values: its parts are written in this form, and [`Merge`] joins them
+//! again.
 //!
 //! ```text
 //!   sweep,point,row,build,seed,rate_pps,kernel,quota,offered_pps,output_pps
@@ -9,8 +10,9 @@
 //!   └── the same for the same experiment, parameters, seeds, version and build
 //! ```
 //!
-//! Numbers have all their digits. A column that is a mean of several seeds is followed by the standard deviation of one of
-//! them, `_sd`, by half the length of the mean's 95% confidence interval, `_ci95`, and by how many seeds had a value, `_n`.
+//! Numbers are written with all digits. A column that is a mean of several seeds is followed by the standard
+//! deviation of one run, `_sd`, half the length of the mean's 95% confidence interval, `_ci95`, and the
+//! number of seeds that had a value, `_n`.
 
 mod finished;
 mod merge;
@@ -123,7 +125,7 @@ fn setting<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a Setting> {
     parameters.iter().find(|(known, _)| *known == name).map(|(_, setting)| setting)
 }
 
-/// RFC 4180: in quotes where it must be.
+/// RFC 4180: quoted where necessary.
 fn field(text: &str) -> String {
     let plain = !text.contains([',', '"', '\n', '\r']);
     if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }

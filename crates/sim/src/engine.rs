@@ -1,15 +1,15 @@
-//! The simulated world, which knows of no experiment: time passes here, packets come, CPUs and devices do their
+//! The simulated world, independent of any experiment: time passes, packets arrive, CPUs and devices do their
 //! work, and the policies of `softtimers_core` decide.
 //!
 //! ```text
-//!   events      what happens next, in order of time          streams    random numbers, by seed and name
+//!   events      pending events, in order of time          streams    random numbers, by seed and name
 //!   processor   who runs: interrupts, threads, what a        device     receive rings, transmitters, wires
 //!               switch costs
 //!   receiver    one device and one CPU, which take           host       a program with soft timers, its trigger
 //!               packets by interrupts or polls                          states and the hardware behind them
 //!   path        a sender, a slow link, and a client that     arrivals   packets: recordings, patterns, a LAN,
 //!               acknowledges                                            self-similar traffic
-//!   watch       how far a run is, and whether it is still wanted
+//!   watch       progress of a run, and whether it was stopped
 //! ```
 
 pub(crate) mod arrivals;

@@ -1,6 +1,6 @@
-//! All experiments: [`ALL`]. To add one, write a file beside these and name it twice here.
+//! All experiments: [`ALL`]. To add one, write a file beside these and add its name in two places here.
 //!
-//! The command's subcommand with its flags and help, sweeps, parts, tables, CSV and JSON follow from the list.
+//! The subcommand with its flags and help, sweeps, parts, tables, CSV and JSON are derived from the list.
 
 mod acks;
 pub mod callout;

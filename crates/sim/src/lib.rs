@@ -1,5 +1,5 @@
-//! **The papers on a simulated machine.** The policies that run in production, `softtimers_core`'s, under a machine
-//! whose costs are written down, so that a table of 1997 can be made again, and a parameter of it changed.
+//! **The papers on a simulated machine.** The production policies of `softtimers_core` run on a machine
+//! with documented costs, so that you can reproduce a table of 1997 and change one of its parameters.
 //!
 //! ```text
 //!   experiments ── Experiment: parameters, columns ──▶ Sweep ── points, on all CPUs ──▶ rows, in order ──▶ csv
@@ -10,13 +10,14 @@
 //!   constants ── what the machines are made of, each with its source
 //! ```
 //!
-//! No policy is written here: what decides is what a program on Linux links. No clock is read either: this crate
-//! cannot see the one that does. For a seed everything repeats bit for bit, on any machine.
+//! This crate contains no policy: the decisions are made by the code that programs on Linux use. It reads no
+//! clock either: it does not depend on the crate that does. With the same seed everything repeats bit for
+//! bit, on any machine.
 //!
-//! [`experiments::ALL`] has the experiments. One of yours is an [`Experiment`] of yours, with the same sweeps, seeds, tables and
-//! CSV; a receive policy of yours runs on HIP's machine by [`receive`]. The crate's examples `own_experiment` and `own_policy`
-//! are both. Take one, set its [`Parameters`], and run it, or [`Sweep`] over some of
-//! them:
+//! [`experiments::ALL`] lists the experiments. You can write your own [`Experiment`], with the same sweeps,
+//! seeds, tables and CSV, and run your own receive policy on HIP's machine with [`receive`]: see the examples
+//! `own_experiment` and `own_policy`. Take an experiment, set its [`Parameters`], and run it, or [`Sweep`]
+//! over some of them:
 //!
 //! ```
 //! use softtimers_sim::{Parameters, Setting, Steps, Streams, experiments};

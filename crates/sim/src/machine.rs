@@ -1,5 +1,5 @@
-//! A machine of your own: [`MachineSpec`], whose costs, wire, rings, queues and priorities are [`KEYS`], each with a value and what is
-//! allowed.
+//! Your own machine: [`MachineSpec`], whose costs, wire, rings, queues and priorities are [`KEYS`], each with
+//! a value and the values allowed.
 //!
 //! ```text
 //!   alpha-3000 ─┐
@@ -7,8 +7,9 @@
 //!   nothing ────┘                  every key of a section
 //! ```
 //!
-//! An experiment takes the sections that it is about: the router of the livelock paper, its tcpdump, HIP's device, the server that
-//! polls. Every key of these must have a value, so that nobody simulates a mixture of two machines unknowingly.
+//! An experiment uses the sections that it is about: the router of the livelock paper, its tcpdump, HIP's
+//! device, the polling server. Every key of these must have a value, so that you do not simulate a mixture of
+//! two machines by accident.
 
 mod hardware;
 mod keys;
@@ -27,7 +28,7 @@ pub use keys::{KEYS, Key};
 /// The names of [`MachineSpec::preset`].
 pub const PRESETS: &[&str] = &["alpha-3000", "pentium-ii"];
 
-/// A machine, as far as it has been described.
+/// A machine, possibly described only in part.
 ///
 /// ```
 /// use softtimers_sim::machine::MachineSpec;
@@ -37,7 +38,7 @@ pub const PRESETS: &[&str] = &["alpha-3000", "pentium-ii"];
 /// machine.set("router", "ring", &Setting::Count(128))?;
 /// let livelock = experiments::find("livelock").expect("it is in the list");
 /// assert_eq!(machine.parameters(livelock)?.count("ring"), 128);
-/// // It says nothing of HIP's device.
+/// // It does not describe HIP's device.
 /// let hip = experiments::find("hip").expect("it is in the list");
 /// assert!(machine.parameters(hip).is_err());
 /// # Ok::<(), softtimers_sim::RunError>(())
@@ -45,17 +46,17 @@ pub const PRESETS: &[&str] = &["alpha-3000", "pentium-ii"];
 #[derive(Clone, PartialEq, Debug)]
 pub struct MachineSpec {
     hardware: Hardware,
-    /// By the place of the key.
+    /// By the index of the key.
     given: Vec<bool>,
     origin: Option<Origin>,
 }
 
-/// Where a machine was described, for results.
+/// The source of a machine's description, for results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// The name of the file or of the preset.
     pub name: String,
-    /// The SHA-256 of the file, or of what the preset is printed as.
+    /// The SHA-256 of the file, or of the preset's printed form.
     pub sha256: Sha256,
 }
 
@@ -66,16 +67,16 @@ impl Default for MachineSpec {
 }
 
 impl MachineSpec {
-    /// Begins a machine of which nothing is known.
+    /// Creates a machine without any values.
     pub fn new() -> Self {
         MachineSpec { hardware: Hardware::default(), given: vec![false; KEYS.len()], origin: None }
     }
 
-    /// Returns a machine that is known by name: see [`PRESETS`].
+    /// Returns a preset machine by name: see [`PRESETS`].
     ///
     /// `alpha-3000` is the router of the livelock paper, and tcpdump on it. `pentium-ii` has the costs of the soft timers paper for HIP's
-    /// device and the server; its router is the Alpha's with every step scaled so that an interrupt takes the 4.45 µs of that paper, on
-    /// 100 Mbit/s, for nobody published a trace of one.
+    /// device and the server; its router is the Alpha's with every step scaled so that an interrupt takes the
+    /// 4.45 µs of that paper, on 100 Mbit/s, because there is no published trace of one.
     pub fn preset(name: &str) -> Option<Self> {
         let (hardware, sections): (_, &[&str]) = match name {
             "alpha-3000" => (Hardware::default(), &["router", "tcpdump"]),
@@ -89,7 +90,7 @@ impl MachineSpec {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// If there is no such key, or the value is not allowed: says what is.
+    /// If there is no such key, or the value is not allowed; says what is.
     pub fn set(&mut self, section: &str, name: &str, setting: &Setting) -> Result<(), RunError> {
         let place = Key::place(section, name)?;
         let key = &KEYS[place];
@@ -101,12 +102,12 @@ impl MachineSpec {
         Ok(())
     }
 
-    /// Says where the machine was described.
+    /// Sets the source of the machine's description.
     pub fn described_in(&mut self, name: impl Into<String>, sha256: Sha256) {
         self.origin = Some(Origin { name: name.into(), sha256 });
     }
 
-    /// Returns the keys that have a value, with it.
+    /// Returns the keys that have a value, with their values.
     pub fn given(&self) -> impl Iterator<Item = (&'static Key, Setting)> + '_ {
         let given = KEYS.iter().zip(&self.given).filter(|(_, given)| **given);
         given.map(|(key, _)| (key, (key.get)(&self.hardware)))
@@ -115,7 +116,7 @@ impl MachineSpec {
     /// Returns the defaults of an experiment on this machine.
     ///
     /// # Errors
-    /// If the experiment takes no machine, a key of its sections has no value, or values cannot be together.
+    /// If the experiment takes no machine, a key of its sections has no value, or values cannot be combined.
     pub fn parameters(&self, experiment: &Experiment) -> Result<Parameters, RunError> {
         let sections = sections(experiment.name);
         if sections.is_empty() {
@@ -152,7 +153,7 @@ impl MachineSpec {
     }
 }
 
-/// As TOML, which describes the same machine.
+/// Formats it as TOML that describes the same machine.
 impl fmt::Display for MachineSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut section = "";
@@ -172,7 +173,7 @@ impl fmt::Display for MachineSpec {
     }
 }
 
-/// The sections that an experiment is about.
+/// Returns the sections that an experiment uses.
 fn sections(experiment: &str) -> &'static [&'static str] {
     match experiment {
         "livelock" | "livelock-mlfrr" | "livelock-figures" | "livelock-fit" | "livelock-burst" => &["router"],
@@ -211,7 +212,7 @@ mod tests {
 
     const SHORT: [(&str, Setting); 1] = [("duration", Setting::Time(Duration::from_millis(50)))];
 
-    /// True times in the place of traced ones are the same machine, to the nanosecond.
+    /// True times instead of traced ones give the same machine, to the nanosecond.
     #[test]
     fn the_preset_of_the_papers_router_is_that_router() {
         let alpha = MachineSpec::preset("alpha-3000").unwrap();
@@ -222,10 +223,10 @@ mod tests {
         assert_eq!(rows("livelock-monitor", Some(&alpha), &SHORT), rows("livelock-monitor", None, &SHORT));
     }
 
-    /// An experiment, and what is set in it.
+    /// An experiment and its settings.
     type Setup = (&'static str, Vec<(&'static str, Setting)>);
 
-    /// Runs in which every key has a part.
+    /// Runs in which every key has an effect.
     fn setups() -> Vec<Setup> {
         let overload = |kernel, consumer, feedback| {
             vec![
@@ -287,7 +288,7 @@ mod tests {
         for key in KEYS {
             let mut other = complete.clone();
             let to = match (key.section, key.name, (key.get)(&complete.hardware)) {
-                // Two that change places.
+                // Two exchanged priorities.
                 ("router.priorities", "clock", _) => Setting::Count(9),
                 ("router.priorities", "device", _) => Setting::Count(10),
                 ("router.priorities", "network", _) => Setting::Count(1),
@@ -298,7 +299,7 @@ mod tests {
                 (_, _, other) => panic!("{other}"),
             };
             other.set(key.section, key.name, &to).unwrap();
-            // The clock is above all others anyway, and the device above all but that.
+            // The clock must be above all others, and the device above all except the clock.
             let is_above = key.section == "router.priorities" && ["clock", "device"].contains(&key.name);
             if !is_above && found(&other, key.section) == found(&complete, key.section) {
                 idle.push((key.section, key.name));
@@ -357,7 +358,7 @@ mod tests {
         assert!(row[3].number().is_some_and(|pps| pps > 7_000.0), "{row:?}");
     }
 
-    /// A megabit a second, on which the rate of the paper's table does not fit.
+    /// One megabit a second, which is too slow for the rate of the paper's table.
     #[test]
     fn a_rate_that_is_not_used_need_not_fit_on_the_wire_and_a_recording_must() {
         let mut slow = MachineSpec::preset("alpha-3000").unwrap();

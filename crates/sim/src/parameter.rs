@@ -1,8 +1,8 @@
 //! An experiment's parameters: [`Parameter`] declares one, with the paper's value as its default, and [`Parameters`]
 //! holds the values of a run.
 //!
-//! A parameter is data and is declared once. The command's flags and their help, the sweeps, the JSON and the manual
-//! pages are drawn from it; no experiment has a line of code for any of them.
+//! A parameter is data and is declared once. The command's flags and their help, the sweeps, the JSON and the
+//! manual pages are derived from it; no experiment has code for any of them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::constants::Machine;
 use crate::machine::{Hardware, Origin};
 use crate::setting::{Kind, Setting};
 
-/// One thing that can be set.
+/// A parameter of an experiment.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// The flag, without dashes.
@@ -22,9 +22,9 @@ pub struct Parameter {
     pub about: &'static str,
     /// The values that are allowed.
     pub kind: Kind,
-    /// The value unless another is given; it is of this kind.
+    /// The default value, of this kind.
     pub default: Setting,
-    /// When the parameter has an effect, if that is not always.
+    /// When the parameter has an effect; always if none.
     pub needs: Option<Need>,
 }
 
@@ -119,7 +119,7 @@ impl Parameter {
         Parameter::new(name, about, Kind::Trace, Setting::Trace(None))
     }
 
-    /// The same parameter, which has an effect in some runs only.
+    /// Declares that the parameter has an effect only in some runs.
     #[must_use]
     pub const fn needs(mut self, need: Need) -> Self {
         self.needs = Some(need);
@@ -133,8 +133,8 @@ impl Parameter {
 
 /// The values of all parameters of an experiment.
 ///
-/// An experiment that asks for a parameter it does not have, or for one as another kind than it is, panics: that is a
-/// mistake in the experiment, and holds for every method that takes a name.
+/// Every method that takes a name panics if there is no such parameter or it has another kind: that is a bug
+/// in the experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
     settings: Vec<(&'static str, Setting)>,
@@ -160,12 +160,12 @@ impl Parameters {
         Parameters { settings: settings.collect(), hardware, described: None }
     }
 
-    /// Sets where the machine was described.
+    /// Sets the source of the machine's description.
     pub(crate) fn described(self, described: Option<Origin>) -> Self {
         Parameters { described, ..self }
     }
 
-    /// Returns where the machine was described, unless it is the papers'.
+    /// Returns the source of the machine's description, unless it is the papers'.
     pub fn machine_origin(&self) -> Option<&Origin> {
         self.described.as_ref()
     }
@@ -186,12 +186,13 @@ impl Parameters {
         self.settings.iter().map(|(name, setting)| (*name, setting))
     }
 
-    /// The constants of the simulated machine: an experiment has no other numbers beside its parameters.
+    /// Returns the constants of the simulated machine: an experiment has no other numbers beside its
+    /// parameters.
     pub(crate) fn machine(&self) -> &Machine {
         &self.hardware.constants
     }
 
-    /// Returns the simulated machine, with what it has beside constants.
+    /// Returns the simulated machine, with its properties beside the constants.
     pub(crate) fn hardware(&self) -> &Hardware {
         &self.hardware
     }
@@ -233,7 +234,7 @@ impl Parameters {
         }
     }
 
-    /// Returns the word that was chosen.
+    /// Returns the chosen word.
     pub fn choice(&self, name: &str) -> &'static str {
         match self.of(name) {
             Setting::Choice(word) => word,
@@ -241,7 +242,7 @@ impl Parameters {
         }
     }
 
-    /// Says whether a switch is on.
+    /// Returns whether a switch is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.choice(name) == "yes"
     }

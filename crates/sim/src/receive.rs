@@ -9,10 +9,10 @@ use softtimers_poll::hip::Costs;
 use crate::engine::arrivals;
 use crate::engine::receiver::{Receiver, Timing};
 
-/// The account of packets: the columns of HIP's Table 3.
+/// The results of a run: the columns of HIP's Table 3.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Received {
-    /// Packets that were taken: all.
+    /// Packets taken, which are all.
     pub packets: u64,
     /// CPU time for each packet, in microseconds.
     pub overhead_us: f64,
@@ -24,14 +24,14 @@ pub struct Received {
     pub interrupts: u64,
     /// Polls, whether they found packets or not.
     pub polls: u64,
-    /// Polls that found nothing.
+    /// Empty polls.
     pub unsuccessful: u64,
     /// Changes between interrupts and polls.
     pub switches: u64,
 }
 
-/// Receives all packets of a recording under a policy, on a machine with these costs, whose clock polls at the very times that
-/// the policy asks for.
+/// Receives all packets of a recording under a policy, on a machine with these costs, whose clock polls at
+/// exactly the times that the policy asks for.
 ///
 /// ```
 /// use softtimers_core::{Timestamp, TraceBuilder};
@@ -46,7 +46,7 @@ pub struct Received {
 /// ```
 ///
 /// # Panics
-/// If the policy polls at once for ever and a poll costs nothing: time would not pass.
+/// If polls cost nothing and the policy polls without a pause, because time would not pass.
 pub fn receive<P: Policy>(policy: P, costs: Costs, packets: &Trace) -> Received {
     assert!(!costs.poll.is_zero(), "a poll that costs nothing: time would not pass");
     let stats = Receiver::new(policy, costs, Timing::Clock, arrivals::of_trace(packets)).run(|_, _| ()).0;

@@ -9,10 +9,11 @@ use softtimers_core::Trace;
 
 /// A recording that was read from a file.
 ///
-/// Two are equal that have the same packets, whatever their files are called: a run cannot tell them apart.
+/// Two recordings are equal if they have the same packets, whatever the names of their files: a run cannot
+/// distinguish them.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The name that it was given by.
+    /// The name by which it was given.
     pub name: String,
     /// The SHA-256 of the file.
     pub sha256: Sha256,
@@ -26,14 +27,14 @@ impl PartialEq for Recording {
     }
 }
 
-/// A recording that was made in the program and is in no file: the hash of nothing.
+/// Creates a recording from packets that are in no file; its hash is that of no input.
 impl From<Trace> for Recording {
     fn from(trace: Trace) -> Self {
         Recording { name: "made here".to_owned(), sha256: Hashed::new(io::empty()).finish().0, trace }
     }
 }
 
-/// A SHA-256, which is shown as 64 hexadecimal digits.
+/// A SHA-256, displayed as 64 hexadecimal digits.
 ///
 /// ```
 /// use softtimers_sim::Sha256;
@@ -52,7 +53,7 @@ impl fmt::Display for Sha256 {
     }
 }
 
-/// Reads what is displayed.
+/// Parses the displayed form.
 impl FromStr for Sha256 {
     type Err = String;
 
@@ -74,7 +75,7 @@ fn value_of(digit: u8) -> u8 {
     if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
 }
 
-/// Reads, and hashes what was read.
+/// A reader that hashes the data it reads.
 ///
 /// ```
 /// use std::io::Read as _;
@@ -95,12 +96,12 @@ pub struct Hashed<R> {
 }
 
 impl<R: Read> Hashed<R> {
-    /// Hashes what is read from `input` from now on.
+    /// Creates a reader that hashes the data read from `input`.
     pub fn new(input: R) -> Self {
         Hashed { input, hash: Hash::new() }
     }
 
-    /// Reads the rest, and returns the hash of all of it, with the error that the rest could not be read for.
+    /// Reads the rest, and returns the hash of all data, with the error that ended reading, if any.
     pub fn finish(mut self) -> (Sha256, io::Result<()>) {
         let rest = io::copy(&mut self, &mut io::sink()).map(drop);
         (Sha256(self.hash.finalize().into()), rest)

@@ -15,7 +15,7 @@ use crate::parameter::Parameters;
 use crate::table::Row;
 use runs::Runs;
 
-/// A machine with all of these changed, each by another share, so that no two cancel each other out.
+/// A machine with all of these changed, each by a different share, so that no two cancel out.
 fn changed<'a>(constants: impl IntoIterator<Item = &'a Constant>) -> Machine {
     constants.into_iter().zip(0..).fold(Machine::PAPERS, |machine, (constant, number)| {
         (constant.changed)(&machine, 20 + number * 7 % 23)
@@ -34,7 +34,8 @@ fn parameters(experiment: &Experiment, machine: &Machine) -> Parameters {
     all
 }
 
-/// The rows of a reduced run of a figure on this machine: not the figure's values, but they move when those do.
+/// The rows of a reduced run of a figure on this machine: not the figure's values, but they change when those
+/// do.
 fn run(figure: Figure, machine: &Machine) -> Vec<Row> {
     // The distance from Table 3 takes too long.
     if figure == Figure::HipTraces {
@@ -67,7 +68,7 @@ fn by_figure<T: Send>(found: impl Fn(Figure) -> T + Sync) -> Vec<(Figure, T)> {
     })
 }
 
-/// One by one they move their figures; a figure does not move when all others change at once.
+/// Each one alone moves its figures; a figure does not move when all others change together.
 #[test]
 fn each_constant_moves_the_figures_of_its_line_and_no_others() {
     let wrong = by_figure(|figure| {
@@ -91,7 +92,7 @@ fn each_constant_moves_the_figures_of_its_line_and_no_others() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A figure that a constant was fitted to depends on it, or it was not fitted.
+/// A figure that a constant was fitted to depends on it.
 #[test]
 fn a_fitted_constant_moves_what_it_was_fitted_to() {
     for constant in LIST {
@@ -101,7 +102,7 @@ fn a_fitted_constant_moves_what_it_was_fitted_to() {
     }
 }
 
-/// The flag's default is the constant, not another number that is like it.
+/// The flag's default is the constant itself, not another number with the same value.
 #[test]
 fn flags_have_the_values_of_the_list() {
     for constant in LIST {
@@ -121,13 +122,14 @@ fn experiments_have_no_numbers_of_their_own() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = vec![];
     for file in ["engine", "experiments"].into_iter().flat_map(|folder| files(&sources.join(folder))) {
-        // Its costs are no paper's: they are defaults of its flags, and say where they were measured.
+        // Its costs are not from a paper: they are defaults of its flags, with a note of where they were
+        // measured.
         if file.ends_with("experiments/relay.rs") {
             continue;
         }
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        // Bounds and defaults of parameters are what a user sets.
+        // Bounds and defaults of parameters belong to the user.
         let numbers = code.lines().filter(|line| {
             let line = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
             let is_constant = line.starts_with("const ") || line.starts_with("pub const ");
@@ -140,7 +142,7 @@ fn experiments_have_no_numbers_of_their_own() {
     assert!(found.is_empty(), "not in the list of constants: {found:#?}");
 }
 
-/// Lengths of runs, times from which on something is called by its name, and how a fit searches: no part of a machine.
+/// Lengths of runs, thresholds of definitions, and settings of a search are not part of a machine.
 const METHODS: [&str; 10] = [
     "WARM_UP",
     "WINDOW",
@@ -154,7 +156,7 @@ const METHODS: [&str; 10] = [
     "WORTH_IT",
 ];
 
-/// All sources under a folder that are no tests.
+/// Returns all sources under a folder except tests.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let (folders, files): (Vec<_>, Vec<_>) = entries

@@ -51,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Says whether a value is of this kind and within its bounds.
+    /// Returns whether a value is of this kind and within its bounds.
     pub fn holds(&self, setting: &Setting) -> bool {
         match (self, setting) {
             (Kind::Count { least, most } | Kind::PerSecond { least, most }, Setting::Count(count))
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// Says what is allowed: `a whole number from 1 to 9`.
+/// Describes the allowed values: `a whole number from 1 to 9`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,11 @@
-//! From when on a run is steady: [`mser_5`].
+//! Detects when a run becomes steady: [`mser_5`].
 
-/// Returns how many of these observations, made at equal distances, belong to the warm-up, by the rule MSER-5 (White, Cobb and
-/// Spratt 2000): what is left has the mean that is known best.
+/// Returns how many of these observations, made at equal distances, belong to the warm-up, by the rule MSER-5
+/// (White, Cobb and Spratt 2000): the mean of the remaining observations has the smallest standard error.
 ///
-/// Observations are averaged by five. Of all places at which the averages can be cut, it is the one that makes the squared standard error
-/// of the rest least; a cut in the second half says that the run was too short to tell, and gives `None`, as do fewer than ten
-/// observations.
+/// Observations are averaged in groups of five. Of all points at which the averages can be cut, the rule
+/// takes the one that minimises the squared standard error of the rest. A cut in the second half means that
+/// the run was too short, and gives `None`, as do fewer than ten observations.
 ///
 /// ```
 /// let settles = |observation: i32| if observation < 40 { f64::from(observation) } else { 40.0 };
@@ -20,7 +20,7 @@ pub fn mser_5(observations: &[f64]) -> Option<usize> {
     if means.len() < 2 {
         return None;
     }
-    // From the end on, so that each cut adds one mean to the rest (Welford).
+    // From the end backwards, so that each cut adds one mean to the rest (Welford).
     let (mut mean, mut squares) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
     for (place, value) in means.iter().enumerate().rev() {
@@ -29,7 +29,7 @@ pub fn mser_5(observations: &[f64]) -> Option<usize> {
         mean += off / count;
         squares += off * (value - mean);
         let error = squares / (count * count);
-        // Of several that are as good the earliest. The last ones are too few to say anything.
+        // The earliest of several equal ones. The last few are too few to be significant.
         if place + FEWEST <= means.len() && error <= best.0 {
             best = (error, place);
         }
@@ -38,7 +38,7 @@ pub fn mser_5(observations: &[f64]) -> Option<usize> {
 }
 
 const BATCH: usize = 5;
-/// The fewest means that are left.
+/// Least number of means that remain.
 const FEWEST: usize = 5;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Many runs of one experiment: [`Sweep`], cut into [`Part`]s if wanted.
+//! Many runs of one experiment: [`Sweep`], optionally split into [`Part`]s.
 //!
-//! Points are independent, so they run on all CPUs, and rows come out in the order of the points whichever is
-//! finished first. All points have the same seeds: they meet the same packets and differ in what is swept alone. With several
-//! seeds the rows of a point are means, each with its deviation and its interval.
+//! Points are independent, so they run on all CPUs, and rows are returned in the order of the points,
+//! whichever finishes first. All points have the same seeds: they meet the same packets and differ only in
+//! the swept parameters. With several seeds the rows of a point are means, each with its deviation and its
+//! interval.
 //!
 //! ```text
 //!   --sweep quota=2,5,8 --sweep rate=4000,8000        --part 2/3
@@ -35,7 +36,7 @@ use gathered::{Found, Gathered};
 pub use part::Part;
 pub use runs::{Precision, Runs};
 
-/// One parameter that is swept, and the values it takes in turn.
+/// A swept parameter and its values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     /// The name of the parameter, or `seed`.
@@ -65,12 +66,13 @@ pub struct PointRows {
     pub rows: Vec<Row>,
     /// The seeds that the rows are of.
     pub seeds: u32,
-    /// Why the point is not possible; its only row has no values then.
+    /// Why the point is not possible; then its only row has no values.
     pub skipped: Option<String>,
 }
 
 impl Sweep {
-    /// Plans a sweep of an experiment, whose other parameters are those of `base`. The last axis varies fastest.
+    /// Plans a sweep of an experiment; the other parameters are those of `base`. The last axis varies
+    /// fastest.
     ///
     /// # Panics
     /// If an axis has no value, or names neither a parameter of the experiment nor `seed`.
@@ -90,12 +92,12 @@ impl Sweep {
         Sweep { experiment, base, axes, runs, fingerprint }
     }
 
-    /// Returns the experiment that the sweep is of.
+    /// Returns the experiment.
     pub fn experiment(&self) -> &'static Experiment {
         self.experiment
     }
 
-    /// Returns the parameters that are swept.
+    /// Returns the swept parameters.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
@@ -140,14 +142,15 @@ impl Sweep {
         all
     }
 
-    /// Returns the axes that are not columns anyway, each with its index: what is swept is to be seen in every row.
+    /// Returns the axes that are not already columns, each with its index, so that every row shows the swept
+    /// values.
     pub fn axes_beside_columns(&self) -> impl Iterator<Item = (usize, &'static str)> + '_ {
         let is_column = |name| self.experiment.columns.iter().any(|column| column.name == name);
         let axes = self.axes.iter().enumerate().map(|(index, axis)| (index, axis.name));
         axes.filter(move |(_, name)| !is_column(*name))
     }
 
-    /// Returns the parameters that hold for all points, where they are not swept.
+    /// Returns the parameters of all points, except the swept ones.
     pub fn base(&self) -> &Parameters {
         &self.base
     }
@@ -172,7 +175,7 @@ impl Sweep {
         self.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
-    /// Returns a number that is the same for the same sweep by the same version, so that parts of different ones are not
+    /// Returns a number that identifies the sweep and the version, so that parts of different sweeps are not
     /// mixed. A recording counts by its packets.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -180,7 +183,7 @@ impl Sweep {
 
     /// Checks that each point can be run, and that each parameter that was `given` by name has an effect at some point.
     ///
-    /// Where points that are not possible are skipped, one that is possible is enough.
+    /// If impossible points are skipped, one possible point is enough.
     ///
     /// # Errors
     /// The first point that cannot be run, and how many more; or the first parameter that would change nothing.
@@ -216,11 +219,11 @@ impl Sweep {
         }
     }
 
-    /// Runs the points of a part on `threads` threads and hands their rows to `each`, in order. [`Watch::stop`] gives up the
-    /// points that are under way, and that is no error.
+    /// Runs the points of a part on `threads` threads and hands their rows to `each`, in order.
+    /// [`Watch::stop`] abandons the running points; that is not an error.
     ///
-    /// The rows are the same for any number of threads and parts. Those of a point have been handed over before an error of a
-    /// later one is returned.
+    /// The rows are the same for any number of threads and parts. The rows of a point are handed over before
+    /// the error of a later one is returned.
     ///
     /// # Errors
     /// The error of the first point, in order, that cannot be run; or the error of `each`, at which the sweep ends.
@@ -244,7 +247,8 @@ impl Sweep {
             for count in 0..threads.get().min(jobs.count()) {
                 let (sender, jobs) = (sender.clone(), &jobs);
                 let work = move || jobs.work(&sender);
-                // With fewer threads than wanted it takes longer; with none, this one does it all before any row is handed over.
+                // With fewer threads than requested it takes longer; with none, this thread does all the work
+                // before any row is handed over.
                 if thread::Builder::new().spawn_scoped(scope, work.clone()).is_err() {
                     if count == 0 {
                         work();
@@ -260,7 +264,7 @@ impl Sweep {
                     jobs.settled[place].store(true, Ordering::Relaxed);
                 }
                 while jobs.settled.get(awaited).is_some_and(|settled| settled.load(Ordering::Relaxed)) {
-                    // What comes of it after that belongs to nobody.
+                    // Later results are discarded.
                     let point = points[awaited];
                     let rows =
                         waiting.get_mut(&awaited).map(std::mem::take).and_then(|all| all.rows(self, point));
@@ -315,13 +319,13 @@ impl Sweep {
     }
 }
 
-/// The runs to do, for the threads that do them: every seed of every point of a part.
+/// The runs for the threads: every seed of every point of a part.
 struct Jobs<'a> {
     sweep: &'a Sweep,
     watch: &'a Watch,
     points: &'a [usize],
     next: AtomicUsize,
-    /// By place: no more seeds are needed.
+    /// By the point's index in the part: whether no more seeds are needed.
     settled: Vec<AtomicBool>,
 }
 
@@ -334,7 +338,8 @@ impl Jobs<'_> {
         self.points.len().saturating_mul(self.sweep.runs.seeds.get() as usize)
     }
 
-    /// Runs what is left and sends what is found, with the place of the point in its part, and the place of the seed.
+    /// Does the remaining runs and sends the results, with the index of the point in its part and the index
+    /// of the seed.
     fn work(&self, sender: &mpsc::Sender<(usize, usize, Found)>) {
         let seeds = self.sweep.runs.seeds.get() as usize;
         loop {
@@ -382,7 +387,7 @@ impl fmt::Display for PointError {
 
 impl std::error::Error for PointError {}
 
-/// The axis that is no parameter.
+/// The axis that is not a parameter.
 const SEED: &str = "seed";
 
 #[cfg(test)]

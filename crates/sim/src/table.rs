@@ -1,4 +1,4 @@
-//! The findings of a run: [`Row`]s of [`Value`]s under [`Column`]s, the papers' own.
+//! The results of a run: [`Row`]s of [`Value`]s under the papers' own [`Column`]s.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,15 +9,15 @@ use crate::setting::Setting;
 /// One column of an experiment's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// The name that people read, with the unit: `delay_us`, `output_pps`. See [`key`](Self::key).
+    /// The displayed name, with the unit: `delay_us`, `output_pps`. See [`key`](Self::key).
     pub name: &'static str,
-    /// A few words of help, with the paper's name for the column.
+    /// A short help text, with the paper's name for the column.
     pub about: &'static str,
-    /// The digits after the point, for people.
+    /// The digits after the point in displayed tables.
     pub digits: u8,
     /// The kind of its cells.
     pub cells: Cells,
-    /// Whether every seed has the same: it repeats a parameter, or says what the paper has.
+    /// Whether the value is the same for every seed: it repeats a parameter or the paper's value.
     pub given: bool,
     /// Whether several seeds give the greatest value, and none if one of them has none, rather than a mean.
     pub greatest: bool,
@@ -28,9 +28,9 @@ pub struct Column {
 pub enum Cells {
     /// Numbers.
     Numbers,
-    /// Shares: fractions in data, where one is all of it, and percent for people.
+    /// Shares: fractions of one in data, percent in displayed tables.
     Shares,
-    /// Times: nanoseconds in data, and for people as they are typed.
+    /// Times: nanoseconds in data, and as typed in displayed tables.
     Times,
     /// Words.
     Words,
@@ -76,13 +76,13 @@ impl Column {
         Column { digits: 3, cells: Cells::Shares, ..Column::new(name, about) }
     }
 
-    /// Sets the digits after the point that people read.
+    /// Sets the digits after the point in displayed tables.
     #[must_use]
     pub const fn digits(self, digits: u8) -> Self {
         Column { digits, ..self }
     }
 
-    /// Declares that every seed has the same in it: a parameter, or what the paper says.
+    /// Declares that the value is the same for every seed: a parameter, or the paper's value.
     #[must_use]
     pub const fn given(self) -> Self {
         Column { given: true, ..self }
@@ -107,29 +107,30 @@ impl Column {
         value.data()
     }
 
-    /// Formats a cell with the digits that people read, a share as a fraction.
+    /// Formats a cell with the displayed digits, a share as a fraction.
     pub fn rounded<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
         Shown { value, digits: self.digits, percent: false, is_kept: true }
     }
 
-    /// Formats a cell for people: a share in percent, to the same digit; a mean with half the length of its interval.
+    /// Formats a cell for display: a share in percent, to the same digit; a mean with half the length of its
+    /// interval.
     ///
     /// ```
     /// use softtimers_sim::{Column, Value};
     ///
-    /// // What is not zero is not shown as zero.
+    /// // A value that is not zero is not shown as zero.
     /// assert_eq!(Column::new("per_poll", "").digits(2).text(&Value::Real(0.000_196)).to_string(), "0.0002");
     /// ```
     pub fn text<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
         Shown { value, digits: self.digits, percent: self.cells == Cells::Shares, is_kept: false }
     }
 
-    /// Says whether seeds may differ in it, and their mean says something.
+    /// Returns whether seeds may differ in it, and their mean is meaningful.
     pub(crate) fn is_measured(&self) -> bool {
         !self.given && !self.greatest && matches!(self.cells, Cells::Numbers | Cells::Shares)
     }
 
-    /// Says whether a cell is of the column's kind.
+    /// Returns whether a cell is of the column's kind.
     pub(crate) fn holds(&self, value: &Value) -> bool {
         match value {
             Value::Text(_) => self.cells == Cells::Words,
@@ -142,7 +143,7 @@ impl Column {
     }
 }
 
-/// One row of a table: as many values as there are columns.
+/// One row of a table, with a value for each column.
 pub type Row = Vec<Value>;
 
 /// The value of one cell.
@@ -150,7 +151,7 @@ pub type Row = Vec<Value>;
 pub enum Value {
     /// One or more words.
     Text(String),
-    /// A whole number of things.
+    /// A whole number.
     Count(u64),
     /// A number, shown with the digits of its column.
     Real(f64),
@@ -158,13 +159,13 @@ pub enum Value {
     Time(Duration),
     /// The mean of several seeds.
     Mean(Mean),
-    /// No number, such as a quota of none: a word for people, and no value in data.
+    /// Not a number, such as a quota of none: a word in displayed tables, and no value in data.
     Without(&'static str),
     /// No value: the paper has no such figure, or nothing was measured.
     Missing,
 }
 
-/// The mean of what several seeds gave, and how certain it is.
+/// The mean over several seeds, and its precision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mean {
     /// The arithmetic mean.
@@ -178,12 +179,12 @@ pub struct Mean {
 }
 
 impl Value {
-    /// Formats the value with every digit that it has; what is no value is empty.
+    /// Formats the value with all its digits; a missing value is empty.
     pub fn data(&self) -> impl fmt::Display + '_ {
         Exact(self)
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if it is one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Value::Count(count) => Some(*count as f64),
@@ -214,7 +215,7 @@ struct Shown<'a> {
     value: &'a Value,
     digits: u8,
     percent: bool,
-    /// In a table that is kept, every number of a column has the same digits.
+    /// In a table that is stored, every number of a column has the same digits.
     is_kept: bool,
 }
 
@@ -301,5 +302,5 @@ impl<V: Into<Value>> From<Option<V>> for Value {
     }
 }
 
-/// More digits than this tell nobody more.
+/// More digits than this carry no information.
 const MOST_DIGITS: u8 = 12;

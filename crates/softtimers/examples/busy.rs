@@ -15,7 +15,7 @@ enum Event {
 }
 
 fn main() -> std::io::Result<()> {
-    let receiver = UdpSocket::bind("127.0.0.1:0")?; // what it does not read is dropped
+    let receiver = UdpSocket::bind("127.0.0.1:0")?; // unread datagrams are dropped
     let sender = UdpSocket::bind("127.0.0.1:0")?;
     sender.connect(receiver.local_addr()?)?;
 

@@ -1,4 +1,4 @@
-//! The program of the README: a socket that is served, and 25,000 packets a second beside it.
+//! The program of the README: serves a socket, and sends 25,000 packets a second beside it.
 //!
 //! `cargo run --release -p softtimers --example hello` talks to itself for a second.
 

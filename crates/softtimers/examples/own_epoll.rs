@@ -1,4 +1,4 @@
-//! A loop of one's own on epoll: its time-out is the backup, so no other descriptor is needed.
+//! Your own epoll loop: its time-out is the backup, so no other descriptor is needed.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;

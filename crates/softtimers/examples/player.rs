@@ -1,4 +1,4 @@
-//! A player of films on three clocks: which frame rates it reaches.
+//! A video player on three clocks: which frame rates it reaches.
 //!
 //! ```text
 //!   60 frames a second, a clock of 100 Hz
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! `cargo run --release -p softtimers --example player` takes two seconds. The player shows a frame and sleeps until the
-//! next one is due (Tsafrir, Etsion, Feitelson 2005, §2.1, figure 1). A kernel that counts time in ticks ends a sleep at
-//! one, and needs one tick more than the delay has, for it does not know how much of the present one is over; that is
-//! done here to real sleeps. The third player has softtimers and a one-shot timer. `softtimers sim framerate` has the
-//! same as a model, without the noise of a machine.
+//! next one is due (Tsafrir, Etsion, Feitelson 2005, §2.1, figure 1). A kernel that counts time in ticks ends
+//! a sleep at a tick, one tick later than the delay needs, because it does not know how much of the present
+//! tick is over; this example rounds real sleeps that way. The third player has softtimers and a one-shot
+//! timer. `softtimers sim framerate` models the same, without the noise of a machine.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Plays the film; how many frames were shown before the next one was due.
+/// Plays the video; returns the number of frames shown before the next one was due.
 fn play(rate: u32, ticks: Option<NonZeroU32>) -> io::Result<u32> {
     let frames = rate * FILM.as_secs() as u32;
     let mut sleeper =
@@ -66,7 +66,7 @@ fn play(rate: u32, ticks: Option<NonZeroU32>) -> io::Result<u32> {
 struct Sleeper {
     backup: Backup,
     timers: SoftTimers<()>,
-    /// A second, of a clock that ticks.
+    /// Ticks per second; `None` for a clock without ticks.
     ticks: Option<NonZeroU32>,
 }
 
@@ -87,7 +87,7 @@ impl Sleeper {
     }
 }
 
-/// Returns when a sleep until `due` ends that is counted in ticks.
+/// Returns when a sleep until `due` ends on a clock with ticks.
 fn tick_after(now: Timestamp, due: Timestamp, ticks: NonZeroU32) -> Timestamp {
     let tick = 1_000_000_000 / u64::from(ticks.get());
     let delay = due.saturating_duration_since(now).as_nanos() as u64;

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             Ready::Due(fired) => match fired.event {
                 Event::Departure => {
-                    // Nobody may listen there; an ICMP answer is no reason to stop.
+                    // If no program listens there, an ICMP error comes back: ignore it.
                     let _ = stream.send_to(&[0; 1200], &peer);
                     let now = Monotonic.now();
                     timers.schedule_at(now, pace.departed(now), Slack::EXACT, Event::Departure);

@@ -1,8 +1,9 @@
-//! How often a program passes trigger states, seen from inside and without any privilege: what `softtimers probe` says of
-//! the kernel, of a loop of yours.
+//! Measures how often a program passes trigger states, from inside and without privileges: for your own loop,
+//! the counterpart of `softtimers probe`.
 //!
 //! `cargo run --release -p softtimers --example trigger_intervals` echoes datagrams to itself for a second, computes between
-//! them, and tells where it looked for due events, how far apart, and what that would be without each kind of place.
+//! them, and prints at which trigger states it checked for due events, how far apart, and the intervals
+//! without each kind.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -17,7 +18,7 @@ enum Event {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;
-    // Some 20 ns at each trigger state: for a measurement, not for always.
+    // Costs some 20 ns at each trigger state: for measurements, not for production.
     let mut timers = SoftTimers::new(Config::default().intervals_without_each(true));
     let begun = Monotonic.now();
     timers.schedule(begun, Duration::from_secs(1), Slack::EXACT, Event::End);

@@ -24,7 +24,7 @@ use softtimers_core::{Alarm, Command, Timestamp};
 
 use softtimers_linux::timerfd::TimerFd;
 
-/// A kernel timer that is armed for the earliest deadline, as lazily as that allows.
+/// A kernel timer that is armed for the earliest deadline, as lazily as possible.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct BackupStats {
 }
 
 impl Backup {
-    /// A backup that goes off at the earliest deadline: a one-shot timer, not armed yet.
+    /// Makes a backup that goes off at the earliest deadline: a one-shot timer, not armed yet.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor.
@@ -80,7 +80,7 @@ impl Backup {
         })
     }
 
-    /// A backup that goes off `hz` times a second from `now` on, whether or not anything is pending:
+    /// Makes a backup that goes off `hz` times a second from `now` on, whether or not anything is pending:
     /// the paper's facility, for comparison and for events with [`Slack::DEFERRABLE`](crate::Slack).
     ///
     /// # Errors
@@ -92,8 +92,8 @@ impl Backup {
         Ok(Backup { timer, mode: Mode::Tick(hz), stats: BackupStats::default() })
     }
 
-    /// The earliest deadline is `poll_at`. After this the descriptor becomes readable at that time at
-    /// the latest; with `None` it is disarmed. A tick is left as it is.
+    /// Arms the timer for `poll_at`, the earliest deadline: the descriptor becomes readable at that time at
+    /// the latest. `None` disarms it. Does nothing to a tick.
     ///
     /// # Cost
     /// No system call while the armed time is early enough and not about to pass; else one: 0.6 µs, and 3 to 10 µs
@@ -106,13 +106,13 @@ impl Backup {
         self.arm_by(Alarm::want, now, poll_at)
     }
 
-    /// The same by who runs while the one sleeps who is woken: it is moved later seldom.
+    /// As [`arm`](Self::arm), for a thread other than the sleeper: rarely moves the timer later.
     pub(crate) fn arm_for_sleeper(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> io::Result<()> {
         self.arm_by(Alarm::want_for_sleeper, now, poll_at)
     }
 
-    /// Says whether [`arm_for_sleeper`](Self::arm_for_sleeper) would change nothing, when all that is new is wanted at `earliest` or
-    /// later.
+    /// Returns whether [`arm_for_sleeper`](Self::arm_for_sleeper) would change nothing, if the only change is
+    /// a deadline at `earliest` or later.
     pub(crate) fn keeps(&self, now: Timestamp, earliest: Timestamp) -> bool {
         match &self.mode {
             Mode::Deadline(alarm) => alarm.keeps(now, earliest),
@@ -140,14 +140,14 @@ impl Backup {
             }
         };
         if done.is_err() {
-            // What the kernel has armed is not known: the next call sets it whatever it wants.
+            // The kernel timer's state is unknown: the next call sets it in any case.
             alarm.expired();
         }
         done
     }
 
-    /// Call this when the descriptor was reported readable. Returns how often the timer has gone off
-    /// since the last call; zero if the report was stale.
+    /// Drains the descriptor; call it when that was reported readable. Returns how often the timer has gone
+    /// off since the last call; zero if the report was stale.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -163,7 +163,7 @@ impl Backup {
     /// Sleeps until the timer goes off. For programs without a loop, and for tests.
     ///
     /// # Errors
-    /// `InvalidInput` if it is not armed: that sleep would have no end.
+    /// `InvalidInput` if it is not armed: the sleep would never end.
     pub fn wait(&self) -> io::Result<()> {
         if self.armed().is_none() && self.tick_hz().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the backup is not armed"));
@@ -172,7 +172,7 @@ impl Backup {
         Ok(())
     }
 
-    /// The time the one-shot timer is armed for.
+    /// Returns the time the one-shot timer is armed for.
     pub fn armed(&self) -> Option<Timestamp> {
         match &self.mode {
             Mode::Deadline(alarm) => alarm.armed(),
@@ -180,7 +180,8 @@ impl Backup {
         }
     }
 
-    /// Interrupts per second of a tick; `None` in deadline mode, whose resolution is the kernel's.
+    /// Returns the interrupts per second of a tick; `None` in deadline mode, whose resolution is the
+    /// kernel's.
     #[doc(alias = "interrupt_clock_resolution")]
     pub fn tick_hz(&self) -> Option<NonZeroU32> {
         match self.mode {
@@ -189,7 +190,7 @@ impl Backup {
         }
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> BackupStats {
         self.stats
     }

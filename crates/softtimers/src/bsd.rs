@@ -1,22 +1,24 @@
 //! **Many interval timers behind one kernel timer**: the extension of `setitimer` by Costello and Varghese (1998,
 //! figures 6 and 7), for a Linux process.
 //!
-//! `setitimer` gives a process one timer. `timer_create` gives it more, each a kernel object, of which a user may have as
-//! many as signals may be pending. Here they share a wheel, and the kernel has the earliest only:
+//! `setitimer` gives a process one timer. `timer_create` gives it more, each a kernel object that counts
+//! against the user's limit on pending signals. Here they share a wheel, and the kernel only has the
+//! earliest:
 //!
 //! ```text
 //!     create ─▶ IntervalTimers (core) ── earliest expiry ──▶ one kernel timer ─┬─ timerfd: a descriptor is readable
 //!     reap  ◀── queue of the expired                                           └─ POSIX timer: a signal
 //! ```
 //!
-//! The queue is the truth, the descriptor and the signal only say that it is worth looking: signals merge, and so do
-//! expiries that come while nobody looks. So [`reap`](MultiTimers::reap) until there is nothing left.
+//! The queue is authoritative; the descriptor and the signal are only hints to check it: signals merge, and
+//! so do expiries between two checks. So [`reap`](MultiTimers::reap) until nothing is left.
 //!
-//! The process's own `ITIMER_REAL` is not touched. A program that uses it takes another signal than `SIGALRM` for its
-//! [`MultiTimers`], or a descriptor: Linux drops the signal of an `ITIMER_REAL` that expires where another `SIGALRM` is
-//! still pending, and keeps that of [`MultiTimers`], whatever is pending.
+//! The process's own `ITIMER_REAL` is not touched. A program that uses it needs another signal than `SIGALRM`
+//! for its [`MultiTimers`], or a descriptor: Linux drops the signal of an `ITIMER_REAL` that expires while
+//! another `SIGALRM` is still pending, but always keeps that of [`MultiTimers`].
 //!
-//! The pure part, and the callouts of a BSD kernel, is in [`softtimers_core::bsd`], which is here too.
+//! The pure part, and the callouts of a BSD kernel, are in [`softtimers_core::bsd`], which is re-exported
+//! here.
 
 mod itimerval;
 
@@ -35,8 +37,8 @@ use crate::clock::Monotonic;
 
 /// As many interval timers as a program wants, labelled with an `L` each, on either interface of the kernel.
 ///
-/// They end with the value, running and expired ones alike; a process that exits leaves nothing behind. A child of
-/// `fork` must not use those of its parent: the descriptor is the same for both.
+/// Dropping it ends all timers, running and expired; a process that exits leaves nothing behind. A child of
+/// `fork` must not use its parent's timers: both would share the descriptor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,17 +60,17 @@ use crate::clock::Monotonic;
 /// ```
 ///
 /// # Errors
-/// Those of [`IntervalError`] as `io::Error`: `InvalidInput` for a handle that names nothing and a value of zero,
-/// `WouldBlock` where nothing has expired or there are as many timers as are allowed. Nothing has changed then.
+/// Those of [`IntervalError`] as `io::Error`: `InvalidInput` for a handle that names nothing and a value of
+/// zero, `WouldBlock` if no timer has expired or the set is full. Nothing changes then.
 ///
 /// # Cost
-/// That of [`IntervalTimers`], a reading of the clock, and a system call where the earliest expiry comes nearer
+/// That of [`IntervalTimers`], a clock read, and a system call if the earliest expiry moves nearer
 /// ([`Alarm`]).
 #[derive(Debug)]
 pub struct MultiTimers<L> {
     timers: IntervalTimers<L>,
     kernel: Kernel,
-    /// Something has expired since the descriptor was drained.
+    /// Whether a timer has expired since the descriptor was drained.
     fired: bool,
 }
 
@@ -79,8 +81,8 @@ enum Kernel {
     Signal(ProcessTimer, Alarm),
 }
 
-/// A number that no other set of timers has, in this process or another: an `owner` for [`IntervalTimers::new`] and
-/// [`Callouts::new`].
+/// Returns a number that no other set of timers has, in this process or another: an `owner` for
+/// [`IntervalTimers::new`] and [`Callouts::new`].
 pub fn owner() -> u64 {
     static SETS: AtomicU64 = AtomicU64::new(0);
     let process = rustix::process::getpid().as_raw_nonzero().get();
@@ -97,8 +99,8 @@ impl<L: Copy> MultiTimers<L> {
         Ok(Self::over(Kernel::Descriptor(Backup::deadline()?), most))
     }
 
-    /// Creates a set of at most `most` timers, behind a signal to the process. The program has a handler for it, or
-    /// waits for it: most signals end a process that does neither.
+    /// Creates a set of at most `most` timers, behind a signal to the process. The program must handle the
+    /// signal or wait for it: most signals end a process that does neither.
     ///
     /// # Errors
     /// `InvalidInput` for a number that is no signal, or one that cannot be handled; or if the kernel refuses another
@@ -111,15 +113,15 @@ impl<L: Copy> MultiTimers<L> {
         MultiTimers { timers: IntervalTimers::new(owner(), most), kernel, fired: false }
     }
 
-    /// A new timer; see [`IntervalTimers::create`].
+    /// Creates a timer; see [`IntervalTimers::create`].
     ///
     /// # Errors
-    /// `InvalidInput` for a value of zero; `WouldBlock` if there are as many timers as are allowed.
+    /// `InvalidInput` for a value of zero; `WouldBlock` if the set is full.
     pub fn create(&mut self, setting: Setting, label: L) -> io::Result<Handle> {
         self.with(|timers, now| timers.create(now, setting, label))
     }
 
-    /// Another setting and label; see [`IntervalTimers::reset`].
+    /// Gives a timer another setting and label; see [`IntervalTimers::reset`].
     ///
     /// # Errors
     /// `InvalidInput` for a handle that names nothing, and for a value of zero.
@@ -127,7 +129,7 @@ impl<L: Copy> MultiTimers<L> {
         self.with(|timers, now| timers.reset(now, handle, setting, label))
     }
 
-    /// The end of a timer; see [`IntervalTimers::cancel`].
+    /// Ends a timer; see [`IntervalTimers::cancel`].
     ///
     /// # Errors
     /// `InvalidInput` for a handle that names nothing.
@@ -143,7 +145,7 @@ impl<L: Copy> MultiTimers<L> {
         self.timers.query(Monotonic.now(), handle).map_err(refused)
     }
 
-    /// The timer that expired first; see [`IntervalTimers::reap`].
+    /// Reaps the timer that expired first; see [`IntervalTimers::reap`].
     ///
     /// # Errors
     /// `WouldBlock` if none has.
@@ -154,7 +156,7 @@ impl<L: Copy> MultiTimers<L> {
     /// Sleeps until the descriptor is readable, for programs without a loop.
     ///
     /// # Errors
-    /// `InvalidInput` if no timer exists, or these have a signal: that sleep might have no end.
+    /// `InvalidInput` if no timer exists, or these have a signal: the sleep might never end.
     pub fn wait(&self) -> io::Result<()> {
         match &self.kernel {
             Kernel::Descriptor(_) if self.timers.queued() > 0 => Ok(()),
@@ -166,7 +168,7 @@ impl<L: Copy> MultiTimers<L> {
         }
     }
 
-    /// The descriptor, readable while something waits to be reaped; `None` where there is a signal.
+    /// Returns the descriptor, readable while a timer waits to be reaped; `None` if the timers have a signal.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.kernel {
             Kernel::Descriptor(backup) => Some(backup.as_fd()),
@@ -174,7 +176,7 @@ impl<L: Copy> MultiTimers<L> {
         }
     }
 
-    /// Timers that exist, running or expired.
+    /// Returns the number of timers, running or expired.
     pub fn len(&self) -> usize {
         self.timers.len()
     }
@@ -184,14 +186,14 @@ impl<L: Copy> MultiTimers<L> {
         self.timers.is_empty()
     }
 
-    /// Runs an operation at the present time, and has the kernel know the earliest expiry.
+    /// Runs an operation at the present time, and sets the kernel timer to the earliest expiry.
     fn with<R, E: Refusal>(
         &mut self,
         operation: impl FnOnce(&mut IntervalTimers<L>, Timestamp) -> Result<R, E>,
     ) -> io::Result<R> {
         let now = Monotonic.now();
         let before = self.timers.expiries();
-        // First what has expired, so that the earliest of those that run is one that the kernel is to be told.
+        // Expire first, so that the kernel timer is set to the earliest of those that still run.
         self.timers.expire(now);
         let result = operation(&mut self.timers, now);
         self.fired |= self.timers.expiries() != before;
@@ -202,7 +204,7 @@ impl<L: Copy> MultiTimers<L> {
     fn arm(&mut self, now: Timestamp) -> io::Result<()> {
         let next = self.timers.poll_at();
         match &mut self.kernel {
-            // It is readable, and stays so while nobody touches it.
+            // It is readable, and stays so until it is drained.
             Kernel::Descriptor(_) if self.timers.queued() > 0 => Ok(()),
             Kernel::Descriptor(backup) => {
                 if std::mem::take(&mut self.fired) {
@@ -245,7 +247,7 @@ impl MultiTimers<TimeVal> {
     }
 }
 
-/// An error of core's, and which `errno` it is.
+/// An error of the core crate, with its `errno`.
 trait Refusal: std::error::Error + Send + Sync + 'static {
     fn kind(&self) -> io::ErrorKind;
 }

@@ -1,8 +1,8 @@
-//! The clock everything runs on, and how other clocks' times become its times.
+//! The clock everything runs on, and conversions from other clocks.
 //!
 //! Due times, kernel timers and packet times can only be compared on one time line. That line is
-//! `CLOCK_MONOTONIC`: `timerfd` and `epoll` sleep by it, nobody can set it, and reading it is no
-//! system call. Three foreign times must be carried over:
+//! `CLOCK_MONOTONIC`: `timerfd` and `epoll` sleep by it, it cannot be set, and reading it takes no system
+//! call. Three foreign times must be converted:
 //!
 //! ```text
 //!   std::time::Instant       opaque, though the same clock ───┐
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! No call reads two clocks at one moment, so each foreign clock is read between two reads of ours, a
-//! *sandwich*: it lay between them, and the tightest of several says where, to nanoseconds.
+//! *sandwich*: its reading lies between them, and the tightest of several locates it to nanoseconds.
 
 mod anchored;
 mod line;
@@ -31,10 +31,11 @@ pub use tsc::{Tsc, TscError};
 /// A clock that an [`EventLoop`](crate::EventLoop) can run on: one whose times are `CLOCK_MONOTONIC`'s,
 /// to which the loop's sleeps are bound.
 ///
-/// Much can happen to a program while it sleeps, above all in a virtual machine. The loop says so, and
-/// a clock that is not the kernel's takes the occasion to see whether it is still right.
+/// Much can happen to a program while it sleeps, above all in a virtual machine. So the loop calls
+/// [`woke`](Self::woke) after each sleep, and a clock that is not the kernel's checks there whether it is
+/// still right.
 pub trait LoopClock: Clock {
-    /// The current time, directly after a sleep.
+    /// Returns the current time, directly after a sleep.
     fn woke(&self) -> Timestamp {
         self.now()
     }
@@ -59,8 +60,8 @@ impl LoopClock for Monotonic {}
 /// assert_eq!(Monotonic::instant_of(time), Some(instant)); // and back, exactly
 /// ```
 pub trait IntoTimestamp {
-    /// The same time on the clock of this crate. Of an `Instant` it is right to tens of nanoseconds, as
-    /// [`Monotonic::timestamp_of`] says.
+    /// Returns the same time on this crate's clock. For an `Instant` it is accurate to tens of nanoseconds:
+    /// see [`Monotonic::timestamp_of`].
     fn into_timestamp(self) -> Timestamp;
 }
 

@@ -1,9 +1,9 @@
-//! [`EventLoop`]: the shortest way to a program that serves descriptors and keeps time.
+//! [`EventLoop`]: serves descriptors and runs timers, in one loop.
 //!
 //! It is a thin shell around `epoll`: one call, [`EventLoop::next`], returns the next ready source or
 //! the next due event. You handle it and call again. Each call is a trigger state, so the clock is
-//! checked after every handler, and once more before and after the program sleeps. Only the handlers
-//! of one turn follow each other without a check, since a turn hands out what was due when it began:
+//! checked after every handler, and once more before and after the program sleeps. Only the handlers of one
+//! turn follow each other without a check, since a turn hands out the events that were due when it began:
 //!
 //! ```text
 //!            ┌────────────── next() ──────────────────────────────────────────────┐
@@ -16,8 +16,8 @@
 //! Between two ready sources at most one turn of due events is handed out, and between two turns at
 //! most one ready source: neither can starve the other.
 //!
-//! A long handler is the one thing that makes events late in a busy program, since no descriptor can
-//! interrupt it. Inside one, visit a trigger state yourself: `timers.trigger(…, events.now())`.
+//! Only a long handler makes events late in a busy program, since no descriptor can interrupt it. Inside one,
+//! visit a trigger state yourself: `timers.trigger(…, events.now())`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -31,31 +31,31 @@ use crate::clock::{LoopClock, Monotonic};
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::idle::{Governor, HeldBack};
 
-/// Names a registered source; any number the program likes.
+/// Names a registered source; any number that the program chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
 /// The readiness that a source is watched for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Interest {
-    /// That it can be read.
+    /// Readable.
     Readable,
-    /// That it can be written.
+    /// Writable.
     Writable,
-    /// That it can be read or written.
+    /// Readable or writable.
     Both,
 }
 
 /// An event of the loop: a ready source or a due event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happening<E> {
-    /// A source is ready. Reports are level-triggered: what you leave undone is reported again.
+    /// A source is ready. Reports are level-triggered: unfinished work is reported again.
     Ready {
         /// The token that the source was registered with.
         token: Token,
-        /// It can be read, has an error, or its peer has hung up.
+        /// Whether it can be read, has an error, or its peer has hung up.
         readable: bool,
-        /// It can be written, or has an error.
+        /// Whether it can be written, or has an error.
         writable: bool,
     },
     /// An event is due.
@@ -65,20 +65,20 @@ pub enum Happening<E> {
 /// The settings of an [`EventLoop`].
 #[derive(Clone, Copy, Debug)]
 pub struct LoopConfig {
-    /// The policy for the time when there is nothing to do.
+    /// The idle policy.
     pub idle: Idle,
-    /// The slice that the thread asks the scheduler for ([`Slice::ALLOWED`]), so that a wake-up beside
-    /// a program that computes does not wait for the other's; `None` leaves it. Threads that are
-    /// started meanwhile inherit it.
+    /// The slice to request from the scheduler ([`Slice::ALLOWED`]), so that a wake-up does not wait for the
+    /// slice of a program that computes; `None` leaves it unchanged. Threads that are started meanwhile
+    /// inherit it.
     pub slice: Option<Duration>,
-    /// A handler that keeps the loop away from its trigger states for longer than this is counted.
+    /// A handler that takes longer than this between trigger states is counted.
     pub long_handler: Duration,
-    /// Do without `epoll_pwait2`, as on kernels before 5.11. For tests.
+    /// Avoid `epoll_pwait2`, as on kernels before 5.11. For tests.
     pub without_pwait2: bool,
 }
 
 impl Default for LoopConfig {
-    /// Park when idle; the slice as it is; a handler is long from 1 ms on.
+    /// Returns the defaults: park when idle, keep the slice, count handlers from 1 ms on as long.
     fn default() -> Self {
         LoopConfig {
             idle: Idle::park(),
@@ -94,16 +94,16 @@ impl Default for LoopConfig {
 pub struct LoopStats {
     /// Waits that were allowed to sleep.
     pub waits: u64,
-    /// Looks at the sources that were not: the loop was spinning, or an event was already due.
+    /// Polls of the sources without sleep: the loop was spinning, or an event was already due.
     pub polls: u64,
-    /// Waits that ran out: what the backup timer was needed for.
+    /// Waits that timed out: those that needed the backup timer.
     pub deadlines: u64,
     /// Handlers that took longer than [`LoopConfig::long_handler`].
     pub long_handlers: u64,
-    /// The longest time from handing something out to the next call.
+    /// The longest time between two calls of [`EventLoop::next`] that a handler took.
     pub longest_handler: Duration,
-    /// The longest time between two trigger states while awake: the most that an event can have been
-    /// late while the program ran. A turn with many events is one such gap.
+    /// The longest time between two trigger states while awake: the maximum lateness of an event while the
+    /// program ran. A turn with many events is one such gap.
     pub longest_gap: Duration,
 }
 
@@ -156,7 +156,7 @@ pub struct EventLoop<C = Monotonic> {
 }
 
 impl EventLoop {
-    /// A loop that watches nothing yet.
+    /// Makes a loop without sources.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor; `InvalidInput` for a slice outside
@@ -168,7 +168,7 @@ impl EventLoop {
 }
 
 impl<C: LoopClock> EventLoop<C> {
-    /// A loop that watches nothing yet and reads `clock`, such as a [`Tsc`](crate::clock::Tsc).
+    /// Makes a loop without sources that reads `clock`, such as a [`Tsc`](crate::clock::Tsc).
     ///
     /// # Errors
     /// As for [`new`](EventLoop::new).
@@ -220,10 +220,10 @@ impl<C: LoopClock> EventLoop<C> {
         self.epoll.delete(source.as_fd())
     }
 
-    /// The next due event or ready source. Sleeps until there is one.
+    /// Returns the next due event or ready source. Sleeps until there is one.
     ///
     /// # Errors
-    /// None that a working kernel gives. The timers are untouched by one: call again.
+    /// None that a working kernel gives. An error leaves the timers unchanged: call again.
     pub fn next<E>(&mut self, timers: &mut SoftTimers<E>) -> io::Result<Happening<E>> {
         self.read_clock();
         let mut turn = match self.turn.take() {
@@ -247,12 +247,12 @@ impl<C: LoopClock> EventLoop<C> {
         }
     }
 
-    /// The current time of the clock that this loop's timers run on.
+    /// Returns the current time of the clock that this loop's timers run on.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The clock that this loop reads.
+    /// Returns the clock that this loop reads.
     pub fn clock(&self) -> &C {
         &self.clock
     }
@@ -268,8 +268,8 @@ impl<C: LoopClock> EventLoop<C> {
         self.slack.is_some()
     }
 
-    /// Returns whether the thread has the slice of [`LoopConfig::slice`]. Where the kernel does not grant one, a
-    /// wake-up beside a program that computes can wait for milliseconds, as it would without.
+    /// Returns whether the thread has the slice of [`LoopConfig::slice`]. Without one, a wake-up beside a
+    /// program that computes can wait for milliseconds.
     pub fn has_slice(&self) -> bool {
         self.slice.is_some()
     }
@@ -279,24 +279,24 @@ impl<C: LoopClock> EventLoop<C> {
         self.idle.polling()
     }
 
-    /// Why the idle policy polled less than it was asked to, the last time that it did for another
-    /// reason than its budget.
+    /// Returns why the idle policy polled less than configured, the last time that it did for another reason
+    /// than its budget.
     pub fn held_back(&self) -> Option<HeldBack> {
         self.idle.held_back()
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> LoopStats {
         self.stats
     }
 
-    /// A handler is about to run.
+    /// Notes that a handler is about to run.
     fn hand_out(&mut self) {
         self.handler_runs = true;
         self.idle.busy(self.now);
     }
 
-    /// One reading serves the end of one handler and the beginning of what comes next.
+    /// Reads the clock once for the end of a handler and the next trigger state.
     fn read_clock(&mut self) {
         let before = std::mem::replace(&mut self.now, self.clock.now());
         if std::mem::take(&mut self.handler_runs) {
@@ -330,7 +330,8 @@ impl<C: LoopClock> EventLoop<C> {
     }
 
     fn wait<E>(&mut self, timers: &mut SoftTimers<E>) -> io::Result<Turn> {
-        // What fell due while the last turn ran is not slept over, and does not go before the sources.
+        // Do not sleep if an event fell due during the last turn; it waits until the sources have been
+        // polled.
         let due = timers.next_due().is_some_and(|due| due <= self.now);
         let wait = if due { Wait::Poll } else { self.idle.wait(self.now, timers.poll_at()) };
         let timeout = match wait {
@@ -349,7 +350,7 @@ impl<C: LoopClock> EventLoop<C> {
         };
         *counter += 1;
         let source = if self.ready.is_empty() { source } else { TriggerState::Readiness };
-        // A signal can end a wait early, which teaches nothing.
+        // A signal can end a wait early, which says nothing about wake-ups.
         match wait {
             Wait::Until(wake) if self.ready.is_empty() && self.now >= wake => {
                 self.idle.woke(wake, self.now);
@@ -371,6 +372,6 @@ impl Interest {
     }
 }
 
-/// Sources taken from the kernel per wait; the rest stay ready. More would save system calls only
-/// for programs that have hundreds of sources ready at once.
+/// Sources taken from the kernel per wait; the others stay ready. More would save system calls only for
+/// programs that have hundreds of sources ready at once.
 const EVENTS_PER_WAIT: usize = 64;

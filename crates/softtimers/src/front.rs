@@ -1,17 +1,17 @@
-//! [`Timers`]: clock, timers and backup in one object, for a program that only wants to know what is due.
+//! [`Timers`]: clock, timers and backup in one object, for a program that only needs its due events.
 //!
 //! It is a thin shell: [`SoftTimers`](crate::SoftTimers) holds the events, [`Monotonic`] tells the time, a `timerfd` under
-//! an [`Alarm`] is the backup, and each repeating event has a [`RateClock`](crate::RateClock). A program that needs another
-//! clock, other idle policies or statistics by trigger state takes the parts themselves.
+//! an [`Alarm`] is the backup, and each repeating event has a [`RateClock`](crate::RateClock). A program that
+//! needs another clock, other idle policies or statistics by trigger state uses the parts directly.
 //!
 //! ```text
 //!            next_due() ── now < check_at? ──▶ None          one clock read, one compare
 //!                │ no
 //!                ▼
-//!            a turn: what was due when it began, one by one ──▶ Some(due)
+//!            a turn: the events due when it began, one by one ──▶ Some(due)
 //!                │ over
 //!                ▼
-//!            the descriptor, if somebody has asked for it, is armed for the earliest deadline ──▶ None
+//!            the descriptor, if it is in use, is armed for the earliest deadline ──▶ None
 //! ```
 
 mod descriptor;
@@ -64,26 +64,27 @@ use repeats::{Repeats, Ticking};
 ///   with a time-out in nanoseconds can take [`timeout`](Self::timeout) instead.
 /// - **It has neither**: [`wait`](Self::wait) and [`wait_readable`](Self::wait_readable) sleep until the next event.
 ///
-/// # What holds
+/// # Guarantees
 ///
-/// An event never comes early; events come in the order of their due times, and once each. What a handler schedules, even
-/// for now, belongs to the next turn, so every `while let Some(due) = timers.next_due()` ends. A handler can cancel an
-/// event that is due but not handed out yet. [`timers`](crate::timers) has the whole contract.
+/// An event never comes early; events come in the order of their due times, and once each. An event that a
+/// handler schedules, even for now, belongs to the next turn, so every `while let Some(due) =
+/// timers.next_due()` ends. A handler can cancel an event that is due but not handed out yet.
+/// [`timers`](crate::timers) has the whole contract.
 ///
 /// # Cost
 ///
-/// Nothing is allocated for an event, only for more pending timers than ever before. One descriptor, from the beginning.
+/// Allocates only when the number of pending timers reaches a new maximum. Uses one descriptor.
 #[derive(Debug)]
 pub struct Timers<E> {
     timers: SoftTimers<Pending<E>>,
     repeats: Repeats<E>,
     turn: Option<Turn>,
-    /// Before this time nothing is due and the descriptor is right.
+    /// The time before which no event is due and the descriptor needs no change.
     check_at: Cell<Timestamp>,
     timer: TimerFd,
     /// The alarm of a watched descriptor, which is never later than the earliest deadline.
     alarm: Cell<Alarm>,
-    /// Somebody has asked for the descriptor.
+    /// Whether the descriptor has been asked for.
     watched: Cell<bool>,
     idle: Governor,
 }
@@ -108,12 +109,12 @@ pub struct Timers<E> {
 pub struct Due<E> {
     /// The event that was scheduled.
     pub event: E,
-    /// Names its timer: to cancel one that repeats. A timer that fires once has fired.
+    /// The handle of its timer, to cancel one that repeats; of one that does not, it is dead.
     pub timer: TimerHandle,
-    /// The scheduled time. Of a timer that repeats, the time of this tick in the even schedule; so two of them tell how
-    /// many ticks were skipped in between.
+    /// The scheduled time. For a timer that repeats, the time of this tick in the even schedule; the
+    /// difference of two shows how many ticks were skipped in between.
     pub due: Timestamp,
-    /// The time from then until the event was handed out.
+    /// The time from `due` until the event was handed out.
     pub lateness: Duration,
 }
 
@@ -130,7 +131,7 @@ pub struct Due<E> {
 /// let mut timers = Timers::new()?;
 /// let connection = Connection { idle: timers.after(Duration::from_secs(30), "idle") };
 /// assert_eq!(timers.cancel(connection.idle), Some("idle"));
-/// assert_eq!(timers.cancel(connection.idle), None); // gone, whatever is scheduled now
+/// assert_eq!(timers.cancel(connection.idle), None); // it has fired; a stale handle names no other timer
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -170,8 +171,8 @@ impl<E> Timers<E> {
         })
     }
 
-    /// Schedules `event` for `delay` from now. If the program sleeps then, the event may come later by [`Slack::DEFAULT`], a
-    /// tenth of the delay and at most 50 µs, so that timers share wake-ups.
+    /// Schedules `event` for `delay` from now. If the program sleeps then, the event may come later by
+    /// [`Slack::DEFAULT`], a tenth of the delay and at most 50 µs, so that timers share wake-ups.
     pub fn after(&mut self, delay: Duration, event: E) -> TimerHandle {
         let id = self.timers.schedule(Monotonic.now(), delay, Slack::DEFAULT, Pending::Once(event));
         self.settle();
@@ -198,7 +199,7 @@ impl<E> Timers<E> {
         self.at_within(time, Slack::DEFAULT, event)
     }
 
-    /// Schedules `event` as [`at`](Self::at) does, with a slack of your own: how much later is still good.
+    /// Schedules `event` as [`at`](Self::at) does, with your own slack: how much later it may come.
     ///
     /// ```
     /// use std::time::Duration;
@@ -231,10 +232,11 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Missed ticks
-    /// The rule is that of [`RateClock`](crate::RateClock). Ticks that a stall has delayed by up to 10 ms are made up, with
-    /// gaps of at least nine sixteenths of the interval, until the schedule is reached again: a receiver of packets sees a
-    /// higher rate for a while, and no burst. Ticks further back are skipped, and [`skipped`](Self::skipped) counts them.
-    /// For another rule, keep a `RateClock` and schedule each departure with [`at`](Self::at).
+    /// The rule is that of [`RateClock`](crate::RateClock). Ticks delayed by up to 10 ms are made up, with
+    /// gaps of at least nine sixteenths of the interval, until the schedule is reached again: a receiver of
+    /// packets sees a higher rate for a while, and no burst. Ticks further back are skipped, and
+    /// [`skipped`](Self::skipped) counts them. For another rule, keep a `RateClock` and schedule each
+    /// departure with [`at`](Self::at).
     ///
     /// ```text
     ///   scheduled   │     │     │     │     │     │     │     │
@@ -276,8 +278,8 @@ impl<E> Timers<E> {
         event
     }
 
-    /// Moves a pending timer to `delay` from now, with the slack of [`after`](Self::after): for idle time-outs. A timer that
-    /// repeats goes on from there, without slack.
+    /// Moves a pending timer to `delay` from now, with the slack of [`after`](Self::after): for idle
+    /// time-outs. A timer that repeats continues from there, without slack.
     ///
     /// ```
     /// use std::time::Duration;
@@ -285,7 +287,7 @@ impl<E> Timers<E> {
     ///
     /// let mut timers = Timers::new()?;
     /// let idle = timers.after(Duration::from_secs(30), "idle");
-    /// timers.reset(idle, Duration::from_secs(30))?; // a packet has come
+    /// timers.reset(idle, Duration::from_secs(30))?; // a packet arrived
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -304,8 +306,8 @@ impl<E> Timers<E> {
         Ok(())
     }
 
-    /// Returns the next due event, or `None` when the turn is over: all that was due when it began has been handed out. The
-    /// call after that checks the clock for another turn.
+    /// Returns the next due event, or `None` when the turn is over: all events that were due when it began
+    /// have been handed out. The call after that checks the clock for another turn.
     ///
     /// It is not an iterator, so that the body of the loop can schedule and cancel:
     ///
@@ -324,8 +326,8 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Cost
-    /// When nothing is due, one clock read and one compare. Else O(1), and one system call after a turn if the descriptor
-    /// is in use and must be armed again.
+    /// When nothing is due, one clock read and one compare. Otherwise O(1), and one system call after a turn
+    /// if the descriptor is in use and must be armed again.
     #[inline]
     pub fn next_due(&mut self) -> Option<Due<E>> {
         let now = Monotonic.now();
@@ -355,8 +357,8 @@ impl<E> Timers<E> {
         self.timers.stats()
     }
 
-    /// Returns the distribution of lateness, in nanoseconds. A tick that is made up counts from the time to which catching up
-    /// had moved it.
+    /// Returns the distribution of lateness, in nanoseconds. The lateness of a tick that is made up counts
+    /// from its catch-up time.
     pub fn lateness(&self) -> &Histogram {
         self.timers.lateness()
     }

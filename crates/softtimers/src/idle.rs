@@ -1,15 +1,15 @@
-//! Keeps an idle policy within what this thread may do: [`HeldBack`] says when it may not.
+//! Restricts an idle policy to what its thread may do; [`HeldBack`] says why it polls less.
 //!
-//! [`Idle`] decides between sleeping and polling by time alone. Two things that it cannot know forbid
-//! polling for long, whatever the user asked for:
+//! [`Idle`] decides between sleeping and polling by time alone. Two things that it cannot know forbid long
+//! polling, whatever is configured:
 //!
 //! | this thread | why not | instead |
 //! |---|---|---|
-//! | is real-time (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`) | while it polls nothing else runs on its CPU, not even what would stop it | any policy parks, and polls at most a tenth |
-//! | is not the only one that would spin | more than one spinning thread serves nobody better | it parks while another one spins |
+//! | is real-time (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`) | while it polls nothing else runs on its CPU, not even a program that would stop it | any policy parks, and polls at most a tenth |
+//! | is not the only one that would spin | a second spinning thread has no benefit | it parks while another one spins |
 //!
-//! Both are looked at anew while the loop runs: somebody may make the thread real-time, and the
-//! spinner may end, or have nothing more to wait for.
+//! Both are checked again while the loop runs: the thread may be made real-time, and the spinner may end, or
+//! have nothing more to wait for.
 
 mod lease;
 
@@ -23,14 +23,13 @@ pub use softtimers_core::idle::{Idle, PollBudget, Polling, Wait};
 use lease::{Lease, SPINNER};
 use softtimers_linux::sched::is_real_time;
 
-/// Why an idle policy polls less than it was asked to.
+/// Why an idle policy polls less than configured.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HeldBack {
     /// The thread is of a real-time class: it parks, and polls at most a tenth of the time.
     RealTime,
-    /// The thread's class cannot be told, as a sandbox refuses the question: so it is treated as if it
-    /// were of a real-time one.
+    /// The thread's class is unknown, because a sandbox refuses the query: it is treated as real-time.
     UnknownClass,
     /// Another thread of this process spins: this one parks meanwhile.
     AnotherSpins,
@@ -40,15 +39,13 @@ impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HeldBack::RealTime => "the thread is of a real-time class, which must not spin",
-            HeldBack::UnknownClass => {
-                "the thread's scheduling class cannot be told, and might forbid to spin"
-            }
+            HeldBack::UnknownClass => "the thread's scheduling class is unknown, and might forbid spinning",
             HeldBack::AnotherSpins => "another thread of this process spins already",
         })
     }
 }
 
-/// An [`Idle`] under these two rules, for the thread that asks it.
+/// An [`Idle`] under these two rules, for the calling thread.
 ///
 /// Loops of this crate have one; it is for loops of others, such as an executor's. Dropping it lets another thread
 /// spin.
@@ -57,14 +54,14 @@ pub struct Governor {
     asked: Idle,
     idle: Idle,
     lease: Lease,
-    /// The part of the policy that the thread's class forbids.
+    /// The restriction by the thread's class.
     class: Option<HeldBack>,
     check_at: Timestamp,
     held_back: Option<HeldBack>,
 }
 
 impl Governor {
-    /// This policy, as far as it is allowed.
+    /// Makes a governor that runs this policy as far as allowed.
     pub fn new(asked: Idle) -> Self {
         Governor {
             asked,
@@ -79,7 +76,7 @@ impl Governor {
     /// Decides how to wait, as [`Idle::wait`] does.
     ///
     /// # Cost
-    /// Every 100 ms a system call; a spinning policy, a load and now and then an exchange.
+    /// A system call every 100 ms; for a spinning policy, a load and an occasional atomic exchange.
     pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
         if now >= self.check_at {
             self.check_at = now + CHECK_EVERY;
@@ -117,19 +114,19 @@ impl Governor {
         self.idle = policy.after(&self.idle);
     }
 
-    /// Tells that the thread was busy, as [`Idle::busy`] does.
+    /// Notes that the thread was busy, as [`Idle::busy`] does.
     #[inline]
     pub fn busy(&mut self, now: Timestamp) {
         self.idle.busy(now);
     }
 
-    /// Tells of a wake-up, as [`Idle::woke`] does.
+    /// Notes a wake-up, as [`Idle::woke`] does.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
         self.idle.woke(intended, now);
     }
 
-    /// Returns the time before a deadline at which a sleeper wants to be woken that is set while it sleeps with nothing
-    /// pending: the [lead](Idle::lead), and if it spins, at once.
+    /// Returns how long before a deadline to wake a sleeper, if the deadline is set while it sleeps with
+    /// nothing pending: the [lead](Idle::lead), or at once if it spins.
     pub fn lead(&self) -> Duration {
         if self.idle.spins() { Duration::MAX } else { self.idle.lead() }
     }
@@ -139,13 +136,14 @@ impl Governor {
         self.idle.polling()
     }
 
-    /// Why it polled less than it was asked to, the last time that it did.
+    /// Returns why it polled less than configured, the last time that it did.
     pub fn held_back(&self) -> Option<HeldBack> {
         self.held_back
     }
 }
 
-/// A thread whose class cannot be told may be of one that must not spin.
+/// Returns the restriction by this thread's class. A thread of unknown class might be of one that must not
+/// spin.
 fn held_back_by_class() -> Option<HeldBack> {
     match is_real_time() {
         Ok(false) => None,
@@ -154,10 +152,9 @@ fn held_back_by_class() -> Option<HeldBack> {
     }
 }
 
-/// Often enough for a person who changes a thread's class, and a system call in 100 ms is nothing.
+/// Soon enough after a user changes a thread's class; the cost of a system call per 100 ms is negligible.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// The share for a wake-up's last microseconds, with room; it leaves the CPU to the rest of the system nine tenths of
-/// the time.
+/// Enough for the last microseconds of wake-ups; it leaves nine tenths of the CPU to the rest of the system.
 const REAL_TIME_SHARE: Percent = match Percent::new(10) {
     Ok(share) => share,
     Err(_) => unreachable!(),
@@ -173,7 +170,7 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    /// A governor of a thread that is not real-time, with a word of its own.
+    /// Makes a governor of a thread that is not real-time, with its own lease word.
     fn governor(asked: Idle, word: &'static AtomicU64) -> Governor {
         Governor { check_at: Timestamp::MAX, lease: Lease::new(word), ..Governor::new(asked) }
     }
@@ -204,7 +201,7 @@ mod tests {
         assert_eq!(second.wait(at(2), Some(at(500))), Wait::Poll);
     }
 
-    /// Parking and the hybrid poll for less than a wake-up takes: no spinner keeps them from it.
+    /// Park and hybrid poll for less than a wake-up takes, whether or not another thread spins.
     #[test]
     fn only_spinning_needs_the_lease() {
         let word = word();
@@ -230,7 +227,7 @@ mod tests {
         assert_eq!(governor.polling().time, Duration::from_micros(150));
     }
 
-    /// Else a thread that is made real-time and ordinary in turns could poll all the time.
+    /// Otherwise a thread that is switched between real-time and ordinary could poll all the time.
     #[test]
     fn a_change_of_class_gives_no_new_budget() {
         let half = PollBudget::HALF.over(Duration::from_millis(1));
@@ -243,7 +240,7 @@ mod tests {
         }
     }
 
-    /// The kernel's word for it; needs the privilege to make a thread real-time.
+    /// Uses the kernel's real classes; needs the privilege to make a thread real-time.
     #[test]
     fn a_thread_that_becomes_real_time_stops_spinning() {
         use softtimers_linux::sched_attr::Attributes;

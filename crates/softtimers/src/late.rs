@@ -1,9 +1,9 @@
-//! Why was this late? [`LateLog`] answers by kind.
+//! [`LateLog`]: counts late events by cause.
 //!
-//! Lateness alone does not tell what to change. A handler that ran too long wants a trigger state
-//! inside it; a scheduler that gave the core to somebody else wants a shorter slice or a lower load;
-//! a host that took the core away wants another machine. The kernel keeps the figures that tell them
-//! apart, and each is looked at over a span that is short beside the lateness it explains:
+//! Lateness alone does not say what to change. A handler that ran too long needs a trigger state inside it; a
+//! scheduler that gave the CPU to another thread calls for a shorter slice or a lower load; a host that took
+//! the CPU away calls for another machine. The kernel's figures distinguish them, and each is sampled over a
+//! span that is short compared with the lateness it explains:
 //!
 //! ```text
 //!   figure                          sampled      costs     more than half of the lateness means
@@ -13,8 +13,8 @@
 //!   none of them                                           Wakeup if it slept, else Stopped
 //! ```
 //!
-//! Running and waiting that only together exceed half are a handler that lost its core in the middle,
-//! and the larger of the two is named.
+//! If running and waiting only together exceed half, a handler lost its CPU in the middle, and the larger of
+//! the two is named.
 //!
 //! The kernel counts steal in hundredths of a second, so a shorter one shows as `Stopped`.
 
@@ -31,18 +31,19 @@ pub use softtimers_linux::clock::cpu_time;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LateCause {
-    /// This thread was running: a handler took that long, or many were due at once.
+    /// This thread was running: a handler took that long, or many events were due at once.
     Handler,
     /// The thread was asleep and woke late.
     Wakeup,
     /// The thread was ready to run, and the scheduler ran another one.
     Scheduler,
-    /// The host ran something else on this virtual core, and says so.
+    /// The host ran something else on this virtual CPU, and reports it as steal.
     Steal,
-    /// Neither running nor ready nor asleep: stopped by a signal or a debugger, or taken off its core
-    /// by a host that does not say so.
+    /// Neither running nor ready nor asleep: stopped by a signal or a debugger, or taken off its CPU by a
+    /// host that does not report it.
     Stopped,
-    /// Nothing new: it left as soon as it might, behind others that an earlier pause had delayed.
+    /// A consequence of an earlier pause: it left as soon as it might, behind others that the pause had
+    /// delayed.
     CatchUp,
 }
 
@@ -76,20 +77,20 @@ pub struct LateCounts {
 }
 
 impl LateCounts {
-    /// Counts an event that was so late.
+    /// Counts an event of this lateness.
     pub fn count(&mut self, lateness: Duration) {
         self.events += 1;
         self.longest = self.longest.max(lateness);
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds other counts.
     pub fn add(&mut self, other: LateCounts) {
         self.events += other.events;
         self.longest = self.longest.max(other.longest);
     }
 }
 
-/// Attributes late events to a cause. Belongs to the thread that made it.
+/// Attributes late events to a cause. For use by the thread that made it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -134,11 +135,10 @@ struct Span {
 }
 
 impl LateLog {
-    /// Counts events that are later than `threshold`: a millisecond or more, since the samples are
-    /// fractions of that apart.
+    /// Makes a log that counts events later than `threshold`: use a millisecond or more, since the samples
+    /// are fractions of that apart.
     ///
-    /// Where the kernel does not account a figure (no `/proc`, no schedstats), that cause is never
-    /// named.
+    /// Without a figure from the kernel (no `/proc`, no schedstats), its cause is never named.
     pub fn new(threshold: Duration, now: Timestamp) -> Self {
         let mut log = LateLog {
             threshold,
@@ -154,11 +154,11 @@ impl LateLog {
         log
     }
 
-    /// An event ran at `now`, `lateness` after its due time, found by `source`. Returns what it is counted
-    /// under; `None` if it was not late.
+    /// Records an event that ran at `now`, `lateness` after its due time, fired by `source`. Returns its
+    /// cause; `None` if it was not late.
     ///
     /// # Cost
-    /// One comparison; and the samples of the table above, at most as often as it says.
+    /// One comparison; and the samples of the table above, at most as often as listed there.
     pub fn ran(&mut self, now: Timestamp, lateness: Duration, source: TriggerState) -> Option<LateCause> {
         if lateness <= self.threshold {
             if now.saturating_duration_since(self.running.at) > SAMPLE_RUNNING {
@@ -178,21 +178,21 @@ impl LateLog {
         Some(cause)
     }
 
-    /// An event ran on time, but `lateness` after the time that was intended for it, because what it
-    /// queued behind was late. Counted under [`LateCause::CatchUp`] from the threshold on.
+    /// Records an event that ran on time, but `lateness` after its scheduled time, because events before it
+    /// were late. Counted under [`LateCause::CatchUp`] from the threshold on.
     pub fn caught_up(&mut self, lateness: Duration) -> Option<LateCause> {
         let late = lateness > self.threshold;
         late.then(|| self.counts[LateCause::CatchUp as usize].count(lateness));
         late.then_some(LateCause::CatchUp)
     }
 
-    /// Each cause with its counts.
+    /// Iterates over the causes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (LateCause, LateCounts)> + '_ {
         LateCause::ALL.into_iter().zip(self.counts)
     }
 
     /// Reads the thread's CPU time, and the figures in files that are older than `age` (steal: ten
-    /// times that); returns what has passed.
+    /// times that); returns the differences.
     fn sample(&mut self, now: Timestamp, age: Duration) -> Span {
         let running = cpu_time();
         let old = |sample: &Sample, age| now.saturating_duration_since(sample.at) >= age;
@@ -229,7 +229,7 @@ fn blame(span: &Span, lateness: Duration, source: TriggerState) -> LateCause {
     } else if slept && lateness < STOPPED_FROM {
         LateCause::Wakeup
     } else if !slept && span.running + span.waiting > most {
-        // A handler that lost the core in its middle: whichever took more.
+        // A handler that lost the CPU in its middle: the larger part counts.
         if span.waiting > span.running { LateCause::Scheduler } else { LateCause::Handler }
     } else {
         LateCause::Stopped
@@ -257,11 +257,12 @@ fn number(text: &[u8], at: usize) -> io::Result<u64> {
     word.parse().map_err(io::Error::other)
 }
 
-/// Short beside half a millisecond, the least that has to be explained; a thousandth of the time.
+/// Short compared with half a millisecond, the least that has to be explained; it costs a thousandth of the
+/// time.
 const SAMPLE_RUNNING: Duration = Duration::from_micros(200);
-/// Waits for a core add up to little in this time, unless there is contention, and then they matter.
+/// Waits for a CPU are negligible in this time, unless there is contention.
 const SAMPLE_WAITING: Duration = Duration::from_millis(10);
-/// No wake-up alone takes this long; a sleeper that is this late was stopped.
+/// No wake-up takes this long; a sleeper that is this late was stopped.
 const STOPPED_FROM: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -294,8 +295,8 @@ mod tests {
         );
     }
 
-    /// The case of a mostly idle loop: what came before the pause is not held against it. Judged are the
-    /// rounds in which this thread had its core by the kernel's own account.
+    /// In a mostly idle loop, the time before the pause does not count. Only rounds in which this thread had
+    /// its CPU, by the kernel's account, are checked.
     #[test]
     fn a_long_handler_in_an_idle_loop_is_a_handler() {
         let of = |log: &LateLog, wanted| log.iter().find(|&(cause, _)| cause == wanted).unwrap().1.events;
@@ -304,12 +305,12 @@ mod tests {
         };
         let mut log = LateLog::new(Duration::from_millis(1), Monotonic.now());
         let mut judged = 0;
-        // A second and a half, if others take the core in nearly every round.
+        // A second and a half, if others take the CPU in nearly every round.
         for _ in 0..400 {
             if judged == 10 {
                 break;
             }
-            // As the log has it: this thread may wait for a core between its sample and here.
+            // Use the log's sample: this thread may wait for a CPU between that and here.
             let waited_before = log.waiting.total;
             let _ =
                 rustix::event::poll(&mut [], Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 500_000 }));

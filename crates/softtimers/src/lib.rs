@@ -36,9 +36,10 @@
 //! the clock costs 20 to 30 ns. softtimers fires due timers at those checkpoints and arms one kernel timer as a fallback.
 //! The idea and its name are Aron and Druschel's (*Soft timers*, TOCS 18(3), 2000).
 //!
-//! [`Timers`] is all of that in one object. Where it waits is up to you: in its own
-//! [`wait_readable`](Timers::wait_readable) or [`wait`](Timers::wait), in your poll(2) or epoll, with the object as a
-//! descriptor, or nowhere: a program that is busy anyway calls [`next_due`](Timers::next_due) now and then.
+//! [`Timers`] is all of that in one object. You choose where it waits: in its own
+//! [`wait_readable`](Timers::wait_readable) or [`wait`](Timers::wait), in your poll(2) or epoll, with the
+//! object as a descriptor, or not at all: a program that is busy anyway calls [`next_due`](Timers::next_due)
+//! now and then.
 //!
 //! Its parts are public, for programs that need more of one of them:
 //!
@@ -48,10 +49,10 @@
 //! - [`Backup`]: the kernel timer as a descriptor, with counters and a periodic mode;
 //! - [`EventLoop`]: an event loop for many sources.
 //!
-//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and
-//! [`TimerSlack`], what a thread can ask of the scheduler; [`late`], why something was late; [`bsd`], many interval timers
-//! behind one kernel timer. Datagrams in batches, frames of an interface and receiving that survives overload are in
-//! `softtimers-net`.
+//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], which thread may
+//! poll; [`Slice`] and [`TimerSlack`], a thread's scheduler settings; [`late`], the causes of lateness;
+//! [`bsd`], many interval timers behind one kernel timer. Batched datagrams, an interface's frames and
+//! receivers that are stable under overload are in `softtimers-net`.
 //!
 //! # When not to use this
 //!
@@ -61,8 +62,9 @@
 //!
 //! # Off Linux
 //!
-//! Waiting is Linux's: modules and types of this crate that wait, [`Timers`] among them, are there only. Elsewhere this is
-//! `softtimers-core` under its other name, so a program that brings its own clock and its own wait still builds.
+//! Waiting needs Linux: modules and types of this crate that wait, [`Timers`] among them, exist only there.
+//! Elsewhere this crate only re-exports `softtimers-core`, so a program with its own clock and its own wait
+//! still builds.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 

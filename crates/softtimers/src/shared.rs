@@ -1,8 +1,8 @@
 //! [`Shared`]: timers that any thread may set and cancel, and one thread expires.
 //!
-//! Most programs give each thread its own timers and need none of this. It is for the others: a worker
-//! that sets a time-out on a connection of the loop's, a computation that must not delay what others wait
-//! for. The *owner* visits trigger states; everybody else has a [`Remote`].
+//! Most programs give each thread its own timers and do not need this. It is for the others: a worker that
+//! sets a time-out on one of the loop's connections, a computation that must not delay other threads' events.
+//! The *owner* visits trigger states; all other threads have a [`Remote`].
 //!
 //! ```text
 //!   Remote ─ schedule, cancel ─┐                       ┌─ trigger: two loads, two compares, no lock
@@ -13,28 +13,28 @@
 //! ```
 //!
 //! 1. **Bounded lock-out.** The lock is held for one operation, or for one [`step`](SoftTimers::step) of
-//!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5). Who claims
-//!    [several](Remote::claim_some) at a time holds it for as many steps.
-//!    Only an owner that goes to sleep after a peak holds it for longer, once, while it gives memory back.
-//!    Between two steps anybody may cancel what would have come next; it then does not come.
-//! 2. **Handlers run unlocked.** Events are values. A handler may schedule and cancel anything, may take
-//!    as long as it likes, and may panic: nothing else is lost.
+//!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5).
+//!    Claiming [several](Remote::claim_some) at a time holds it for that many steps. Only an owner that goes
+//!    to sleep after a peak holds it for longer, once, while it frees memory. Between two steps any thread
+//!    may cancel the next event; it then does not come.
+//! 2. **Handlers run unlocked.** Events are values. A handler may schedule and cancel anything, take any
+//!    time, and panic: no other event is lost.
 //! 3. **No wake-up is lost.** A deadline that a remote sets reaches the owner: at its next trigger state if
 //!    it runs, by its [`arm`](Shared::arm) if it is about to sleep, by the backup if it sleeps.
-//! 4. **Exactly once**, whoever is first: an event is handed to the owner, to a remote's turn, or to the helper, or
-//!    returned by one cancel.
+//! 4. **Exactly once**: an event is handed to the owner, to a remote's turn, or to the helper, or returned by
+//!    one cancel.
 //!
-//! Who expires is a matter of taste. A program with one loop leaves it to the owner; an executor whose workers all
-//! pass trigger states lets each of them run what is due ([`Remote::trigger`]), and the owner is then only the one
-//! that waits for the descriptor.
+//! Any thread may expire timers. A program with one loop leaves it to the owner; an executor whose workers
+//! all pass trigger states lets each of them run due events ([`Remote::trigger`]), and the owner then only
+//! waits for the descriptor.
 //!
 //! # When the owner is stuck
 //!
 //! No descriptor can interrupt a long computation, so the owner's lateness is bounded only by the time
 //! between its trigger states. Events that are `Send` can be bounded further: a [`Helper`] is a thread
-//! that sleeps until the earliest deadline has passed by more than a grace period, and
-//! then runs what is due itself. It costs a sleeping thread, and a wake-up for each grace period in which
-//! something was pending; while the owner is in time it does nothing else.
+//! that sleeps until the earliest deadline has passed by more than a grace period, and then runs the due
+//! events itself. It costs a sleeping thread, and a wake-up for each grace period in which something was
+//! pending; while the owner is on time it does nothing else.
 //!
 //! # When not to use this
 //!
@@ -93,16 +93,16 @@ pub use timer::{Entry, Found, Timer};
 #[derive(Debug)]
 pub struct Shared<E> {
     common: Arc<Common<E>>,
-    /// The backup's, for loops: the backup itself is behind the lock.
+    /// A duplicate of the backup's descriptor, for loops: the backup itself is behind the lock.
     descriptor: OwnedFd,
 }
 
-/// Sets and cancels timers of a [`Shared`] from any thread, and runs what is due where that thread likes to.
+/// Sets and cancels timers of a [`Shared`] from any thread, and lets that thread run due events.
 #[derive(Debug)]
 pub struct Remote<E>(Arc<Common<E>>);
 
 impl<E> Shared<E> {
-    /// Creates timers of which none is pending.
+    /// Creates an empty set of timers.
     ///
     /// # Errors
     /// If the kernel refuses two descriptors.
@@ -112,7 +112,7 @@ impl<E> Shared<E> {
         Ok(Shared { common: Arc::new(Common::new(Box::new(SoftTimers::new(config)), backup)), descriptor })
     }
 
-    /// Another way to set and cancel timers, for another thread.
+    /// Returns a handle to set and cancel timers from another thread.
     pub fn remote(&self) -> Remote<E> {
         Remote(self.common.clone())
     }
@@ -141,7 +141,7 @@ impl<E> Shared<E> {
         self.common.cancel(id)
     }
 
-    /// Visits a trigger state: a turn if something is due at `now`.
+    /// Visits a trigger state: returns a turn if something is due at `now`.
     ///
     /// # Cost
     /// When nothing is due: two loads and two compares, and a store after a sleep; no lock.
@@ -151,7 +151,7 @@ impl<E> Shared<E> {
         if now < self.common.gate() { None } else { Some(self.common.begin_turn(source, now)) }
     }
 
-    /// The next event of the turn, or `None` when the turn is over.
+    /// Returns the next event of the turn, or `None` when the turn is over.
     ///
     /// # Cost
     /// As [`SoftTimers::next`]. The lock is taken for each step and free between them.
@@ -159,8 +159,8 @@ impl<E> Shared<E> {
         self.common.next(turn)
     }
 
-    /// As [`next`](Self::next), in pieces, each of which holds the lock once: for an owner that counts its own
-    /// time, too.
+    /// As [`next`](Self::next), in pieces, each of which holds the lock once: for an owner that must also
+    /// bound its own work.
     ///
     /// # Cost
     /// As [`SoftTimers::step`], and the lock: however many events fall due together, others wait for one step.
@@ -168,23 +168,23 @@ impl<E> Shared<E> {
         self.common.step_while(turn, |_| true).unwrap_or(Step::Done)
     }
 
-    /// The owner is about to sleep: the descriptor becomes readable at the earliest deadline, also if a
-    /// remote sets that while the owner sleeps. To be called before each sleep, after the last trigger state: at
-    /// a trigger state the owner is taken to run, and no remote moves the descriptor until the next `arm`.
+    /// Arms the descriptor to become readable at the earliest deadline, also if a remote sets that while the
+    /// owner sleeps. Call it before each sleep, after the last trigger state: a trigger state marks the owner
+    /// as running, and no remote moves the descriptor until the next `arm`.
     ///
     /// # Cost
     /// As [`Backup::arm`]. After a peak of 16,384 timers or more of which a sixteenth is left, also [`SoftTimers::shrink_to_fit`],
     /// once.
     ///
     /// # Errors
-    /// None that a working kernel gives; that of a remote's arming, if it had one.
+    /// None that a working kernel gives; also reports the error of a remote's arming, if it had one.
     pub fn arm(&mut self, now: Timestamp) -> io::Result<()> {
         self.common.arm(now, Duration::ZERO).map(|_| ())
     }
 
-    /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, whoever sets
-    /// that until the next call: for an owner that busy-polls what a wake-up may take
-    /// ([`Idle`](crate::idle::Idle)). Returns when that is as things stand.
+    /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, also
+    /// if a remote sets that: for an owner that wakes early and busy-polls ([`Idle`](crate::idle::Idle)).
+    /// Returns that time, as of now.
     ///
     /// # Errors
     /// As [`arm`](Self::arm).
@@ -192,9 +192,9 @@ impl<E> Shared<E> {
         self.common.arm(now, lead)
     }
 
-    /// From now on two wake-ups of a sleeping owner are `apart` or more: fewer of them, for events that are up to so much late
-    /// beyond their slack. Zero, unless set. Within the slack wake-ups are coalesced anyway: one serves all events whose
-    /// slack it falls into.
+    /// Sets the least time between two wake-ups of a sleeping owner: fewer of them, for events that may be up
+    /// to `apart` late beyond their slack. Zero by default. Within the slack wake-ups are coalesced anyway:
+    /// one serves all events whose slack it falls into.
     ///
     /// ```
     /// use std::time::Duration;
@@ -216,8 +216,8 @@ impl<E> Shared<E> {
         self.common.coalesce(apart);
     }
 
-    /// Call this when the descriptor was reported readable, as [`Backup::expired`]. [`wait`](Self::wait) does so
-    /// itself.
+    /// Drains the descriptor, as [`Backup::expired`]; call it when that was reported readable.
+    /// [`wait`](Self::wait) does so itself.
     ///
     /// # Cost
     /// The lock and a system call.
@@ -228,7 +228,7 @@ impl<E> Shared<E> {
         self.common.expired()
     }
 
-    /// Sleeps until the descriptor is readable, `longest` at most. For programs without a loop.
+    /// Sleeps until the descriptor is readable, at most `longest`. For programs without a loop.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -242,15 +242,15 @@ impl<E> Shared<E> {
     /// As [`SoftTimers::poll_at`], under the lock.
     ///
     /// # Cost
-    /// As [`SoftTimers::poll_at`]; blocks while another thread has the lock, for one operation at most.
+    /// As [`SoftTimers::poll_at`]; blocks while another thread holds the lock, at most for one operation.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.common.poll_at()
     }
 
-    /// Counters since the beginning. Trigger states at which nothing was due are not among them.
+    /// Returns the counters since the beginning. Trigger states at which nothing was due are not counted.
     ///
     /// # Cost
-    /// A copy of some numbers; blocks while another thread has the lock, for one operation at most.
+    /// A copy of some numbers; blocks while another thread holds the lock, at most for one operation.
     pub fn stats(&self) -> Stats {
         self.common.stats()
     }
@@ -269,10 +269,10 @@ impl<E> AsRawFd for Shared<E> {
 }
 
 impl<E> Remote<E> {
-    /// As [`SoftTimers::schedule`]. An owner that sleeps is woken at the new deadline.
+    /// As [`SoftTimers::schedule`]. Wakes a sleeping owner at the new deadline.
     ///
     /// # Cost
-    /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline. The owner
+    /// The lock, and the cost of `schedule`; a system call if the owner sleeps beyond the deadline. The owner
     /// counts as asleep from [`Shared::arm`] to its next [`Shared::trigger`].
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
         self.0.change(now, now + delay, |timers| timers.schedule(now, delay, slack, event))
@@ -311,16 +311,16 @@ impl<E> Remote<E> {
         self.0.change(now, due, |timers| timers.reschedule_at(now, id, due, slack))
     }
 
-    /// As [`SoftTimers::cancel`]: the event, if nobody had it yet.
+    /// As [`SoftTimers::cancel`]: returns the event, if it has not been handed out.
     ///
-    /// The backup is left alone: it may go off once for nothing, which is cheaper than a system call for each
-    /// time-out that was not needed.
+    /// Does not touch the backup: it may go off once for nothing, which is cheaper than a system call for
+    /// each cancelled time-out.
     pub fn cancel(&self, id: TimerId) -> Option<E> {
         self.0.cancel(id)
     }
 
-    /// Visits a trigger state of this thread: a turn if something is due at `now`. Several threads may have one
-    /// at a time; each event goes to one of them. The owner sleeps on.
+    /// Visits a trigger state of this thread: returns a turn if something is due at `now`. Several threads
+    /// may have one at a time; each event goes to one of them. Does not wake the owner.
     ///
     /// ```
     /// use std::time::Duration;
@@ -344,7 +344,8 @@ impl<E> Remote<E> {
         if now < self.0.gate() { None } else { Some(self.0.begin_turn(source, now)) }
     }
 
-    /// The time before which no turn has anything to do, as [`SoftTimers::gate`]: for who has to decide something before a turn.
+    /// Returns the time before which a turn has nothing to do, as [`SoftTimers::gate`]: for callers that must
+    /// decide something before a turn.
     ///
     /// # Cost
     /// One load; no lock.
@@ -353,7 +354,7 @@ impl<E> Remote<E> {
         self.0.gate()
     }
 
-    /// The next event of the turn, as [`Shared::next`].
+    /// Returns the next event of the turn, as [`Shared::next`].
     pub fn next(&self, turn: &Turn) -> Option<Fired<E>> {
         self.0.next(turn)
     }

@@ -1,4 +1,4 @@
-//! [`Waiter`]: soft timers for a program that only wants to read its socket.
+//! [`Waiter`]: soft timers for a program that only reads a socket.
 //!
 //! There is no loop to adopt: replace `socket.recv_from(&mut buffer)` with
 //! `waiter.recv_from(&socket, &mut buffer, &mut timers)`, which returns a packet *or* a due event.
@@ -8,7 +8,7 @@
 //!                    │ no
 //!                 packet there? ─yes─▶ Ready::Packet       at most one turn between two packets,
 //!                    │ no                                  so neither side can starve the other
-//!                 sleep until a packet or the earliest deadline, and look again
+//!                 sleep until a packet or the earliest deadline, and check again
 //! ```
 
 use std::io;
@@ -67,7 +67,7 @@ pub struct Waiter {
 pub enum Ready<E> {
     /// A datagram of `len` bytes is in the buffer.
     Packet {
-        /// Its length; what did not fit into the buffer is lost, as with `std`.
+        /// Its length; bytes that did not fit into the buffer are lost, as with `std`.
         len: usize,
         /// The address that it came from.
         from: SocketAddr,
@@ -77,12 +77,12 @@ pub enum Ready<E> {
 }
 
 impl Waiter {
-    /// A waiter that sleeps when there is nothing to do.
+    /// Makes a waiter that sleeps when there is nothing to do.
     pub fn new() -> Self {
         Self::with_idle(Idle::park())
     }
 
-    /// A waiter with another idle policy.
+    /// Makes a waiter with another idle policy.
     pub fn with_idle(idle: Idle) -> Self {
         Waiter {
             idle: Governor::new(idle),
@@ -103,18 +103,18 @@ impl Waiter {
         self.idle.polling()
     }
 
-    /// Why the idle policy polled less than it was asked to, the last time that it did for another
-    /// reason than its budget.
+    /// Returns why the idle policy polled less than configured, the last time that it did for another reason
+    /// than its budget.
     pub fn held_back(&self) -> Option<HeldBack> {
         self.idle.held_back()
     }
 
-    /// The next datagram of `socket` or the next due event, whichever comes first. Sleeps until then,
+    /// Returns the next datagram of `socket` or the next due event, whichever comes first. Sleeps until then,
     /// whether or not the socket is in blocking mode.
     ///
     /// # Errors
-    /// Those of the socket, such as `ConnectionRefused` after an ICMP answer to an earlier send. The
-    /// timers are untouched by them: call again.
+    /// Those of the socket, such as `ConnectionRefused` after an ICMP answer to an earlier send. They leave
+    /// the timers unchanged: call again.
     pub fn recv_from<E>(
         &mut self,
         socket: &UdpSocket,
@@ -127,7 +127,7 @@ impl Waiter {
         })
     }
 
-    /// `None` when `source` is readable, or the next due event if that comes first: for listeners,
+    /// Returns `None` when `source` is readable, or the next due event if that comes first: for listeners,
     /// streams and anything else with a descriptor.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl Waiter {
         let found = wait_readable(source, timeout)?;
         let source = if found { TriggerState::Readiness } else { TriggerState::Backup };
         let turn = self.trigger(source, timers);
-        // A signal can end a wait early, which teaches nothing.
+        // A signal can end a wait early, which says nothing about wake-ups.
         match wait {
             Wait::Until(wake) if !found && self.now >= wake => self.idle.woke(wake, self.now),
             _ => {}

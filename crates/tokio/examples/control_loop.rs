@@ -1,5 +1,5 @@
-//! A controller that runs 10,000 times a second: reads, computes, writes. What a stall has made it miss is left out,
-//! for a controller has no use for old inputs: nor does it count as time in which it has controlled anything.
+//! A controller that runs 10,000 times a second: reads, computes, writes. Steps missed in a stall are
+//! skipped, because a controller cannot use old inputs, and are not counted as controlled time.
 //!
 //! `cargo run --release -p softtimers-tokio --example control_loop`
 
@@ -10,7 +10,7 @@ use softtimers_tokio::{Instant, MissedTickBehavior, Slack, interval};
 const PERIOD: Duration = Duration::from_micros(100);
 const STEPS: usize = 5_000;
 
-/// A PI controller of a first-order system that is to go to 1.
+/// A PI controller of a first-order system with set point 1.
 #[derive(Default)]
 struct Loop {
     state: f64,
@@ -22,7 +22,7 @@ impl Loop {
         let error = 1.0 - self.state;
         self.integral += error * elapsed.min(PERIOD).as_secs_f64();
         let output = 8.0 * error + 40.0 * self.integral;
-        // The system goes on in a stall, towards the last output.
+        // During a stall the system continues towards the last output.
         self.state += (output - self.state) * (1.0 - (-elapsed.as_secs_f64() / 0.05).exp());
     }
 }

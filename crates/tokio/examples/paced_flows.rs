@@ -1,4 +1,5 @@
-//! A media server's way out: a hundred flows on one UDP socket, each at its own rate, and one of them slowed down meanwhile.
+//! A media server's output: a hundred flows on one UDP socket, each at its own rate, one of which is slowed
+//! down at run time.
 //!
 //! ```text
 //!   cargo run --release -p softtimers-tokio --example paced_flows
@@ -30,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         flows.push(flow);
         let sender = sender.clone();
         tokio::spawn(async move {
-            // Each datagram when its time has come; an error ends this flow and no other.
+            // Sends each datagram at its time; an error ends only this flow.
             while sender.send_to(&flow, &[number as u8; 200]).await.is_ok() {}
         });
     }

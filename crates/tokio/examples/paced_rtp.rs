@@ -1,4 +1,4 @@
-//! A sender of RTP-like packets, evenly: a frame of video is 40 packets, spread over its 8 ms instead of sent at once.
+//! Sends RTP-like packets evenly: a video frame is 40 packets, spread over its 8 ms instead of sent at once.
 //!
 //! `cargo run --release -p softtimers-tokio --example paced_rtp`
 

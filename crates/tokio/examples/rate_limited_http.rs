@@ -1,4 +1,5 @@
-//! A client of an HTTP service that allows 500 requests a second and no bursts: evenly, not 500 at each full second.
+//! A client of an HTTP service that allows 500 requests a second without bursts: evenly spaced, not 500 at
+//! each full second.
 //!
 //! `cargo run --release -p softtimers-tokio --example rate_limited_http`
 
@@ -37,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = listener.local_addr()?;
     spawn(serve(listener));
 
-    // A limit is a limit: what was missed is not made up.
+    // It is a strict limit: missed requests are not made up.
     let limit = PaceConfig { catch_up: CatchUp::NONE, ..PaceConfig::new(Rate::per_second(500)?) };
     let mut pacer = Pacer::new(limit)?;
     let (start, mut answers) = (Instant::now(), Vec::new());

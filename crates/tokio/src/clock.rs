@@ -1,8 +1,8 @@
-//! One clock for a runtime's timers: tokio's, which is `std`'s, which is `CLOCK_MONOTONIC`.
+//! The clock of a runtime's timers: tokio's, which is `std`'s, which is `CLOCK_MONOTONIC`.
 //!
-//! Deadlines are tokio's `Instant`s at the border and [`Timestamp`]s inside. Both are readings of the same clock, so
-//! a deadline that has come for the program has come for the timers, to the nanosecond. Only a test that pauses
-//! tokio's clock takes them apart; that is noticed here.
+//! Deadlines are tokio's `Instant`s in the API and [`Timestamp`]s inside. Both are readings of the same
+//! clock, so a deadline that has passed for the program has passed for the timers, to the nanosecond. They
+//! differ only in a test that pauses tokio's clock, which this module detects.
 
 use std::time::Duration;
 
@@ -14,24 +14,25 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The time, inside.
+/// The time, as a timestamp.
 pub(crate) fn timestamp() -> Timestamp {
     timestamp_of(now())
 }
 
-/// The time on the clock of these timers and of their [`RateClock`](crate::RateClock)s, to the nanosecond.
+/// Returns the time on the clock of these timers and of their [`RateClock`](crate::RateClock)s, to the
+/// nanosecond.
 #[cfg(target_os = "linux")]
 pub fn timestamp_of(instant: Instant) -> Timestamp {
     softtimers::Monotonic::timestamp_of(instant.into_std())
 }
 
-/// The opposite of [`timestamp_of`]; far ahead where `Instant` cannot say it.
+/// Reverses [`timestamp_of`]; far ahead if `Instant` cannot represent it.
 #[cfg(target_os = "linux")]
 pub fn instant_of(time: Timestamp) -> Instant {
     softtimers::Monotonic::instant_of(time).map_or_else(far_future, Instant::from_std)
 }
 
-/// Where no timer needs the kernel's epoch, the first call makes one.
+/// Where no timer needs the kernel's epoch, the first call sets one.
 #[cfg(not(target_os = "linux"))]
 mod epoch {
     use std::sync::OnceLock;
@@ -40,12 +41,12 @@ mod epoch {
 
     static EPOCH: OnceLock<Instant> = OnceLock::new();
 
-    /// The time on the clock of these timers and of their [`RateClock`](crate::RateClock)s.
+    /// Returns the time on the clock of these timers and of their [`RateClock`](crate::RateClock)s.
     pub fn timestamp_of(instant: Instant) -> Timestamp {
         Timestamp::ZERO + instant.saturating_duration_since(*EPOCH.get_or_init(super::now))
     }
 
-    /// The opposite of [`timestamp_of`].
+    /// Reverses [`timestamp_of`].
     pub fn instant_of(time: Timestamp) -> Instant {
         let after = time.saturating_duration_since(Timestamp::ZERO);
         EPOCH.get_or_init(super::now).checked_add(after).unwrap_or_else(far_future)
@@ -60,7 +61,7 @@ pub(crate) fn after(duration: Duration) -> Instant {
     now() + duration.min(FAR)
 }
 
-/// Later than any program runs, and still a time that one can add to: what tokio takes too.
+/// Later than any program runs, with room for additions: tokio's value too.
 pub(crate) fn far_future() -> Instant {
     now() + FAR
 }
@@ -68,8 +69,9 @@ pub(crate) fn far_future() -> Instant {
 /// Thirty years.
 pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// Whether tokio was built so that its clock can be paused. No `cfg` tells a crate the features of another (`test-util` here);
-/// what the name means below does: `tokio::time::pause`, which returns nothing, or where there is none the one beside.
+/// Whether tokio was built so that its clock can be paused. No `cfg` shows a crate the features of another
+/// (`test-util` here), but name resolution does: the name below is `tokio::time::pause`, which returns
+/// nothing, or without that the local one.
 pub(crate) const PAUSABLE: bool = {
     #[allow(unused_imports)]
     use tokio::time::*;
@@ -85,8 +87,8 @@ const fn size_of_answer<T>(_: fn() -> T) -> usize {
     size_of::<T>()
 }
 
-/// Says whether somebody has paused the clock of this runtime: tokio's time is then not what lies between two
-/// readings of the real one.
+/// Returns whether the clock of this runtime was paused: tokio's time then does not lie between two readings
+/// of the real one.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
 pub(crate) fn was_paused() -> bool {

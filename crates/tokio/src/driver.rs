@@ -1,4 +1,4 @@
-//! [`Driver`]: the soft timers of one runtime, and who looks after them.
+//! [`Driver`]: the soft timers of one runtime, and the task that serves them.
 //!
 //! ```text
 //!    worker ─ poll of a wrapped task ─┐ trigger: the clock and one load      ┌──────────────┐
@@ -9,21 +9,21 @@
 //! ```
 //!
 //! A runtime gets its driver with its first timer, and keeps it until it shuts down. However many timers there are,
-//! the runtime's epoll watches one descriptor and one task serves it; both do nothing as long as other places of the
-//! program find the timers in time.
+//! the runtime's epoll watches one descriptor and one task serves it; both do nothing as long as the
+//! program's trigger states fire the timers in time.
 //!
 //! # Wakers
 //!
-//! Due timers are woken by the thread that finds them, never under a lock. A waker that panics is the fault of the one who made
-//! it: the panic is contained, counted ([`DriverStats::waker_panics`]), and everybody else is woken all the same.
+//! Due timers are woken by the thread that finds them, never under a lock. If a waker panics, the panic is
+//! caught and counted ([`DriverStats::waker_panics`]), and all others are still woken.
 //!
 //! # Shutdown, paused clock, other systems
 //!
 //! | when | then |
 //! |---|---|
-//! | the runtime shuts down | what is pending is woken; who polls such a timer elsewhere panics, as with tokio's |
+//! | the runtime shuts down | pending timers are woken; polling one elsewhere panics, as with tokio's |
 //! | tokio's clock was paused before the runtime's first timer | its timers are tokio's, and obey the paused clock |
-//! | it is paused later | the timers panic when next polled, and say so |
+//! | it is paused later | the timers panic when next polled, with that reason |
 //! | a timer or [`Driver`] outlives a runtime of several workers | it keeps the runtime's `Handle`: memory, descriptors, no thread |
 //! | not on Linux | all timers are tokio's |
 
@@ -54,7 +54,8 @@ pub(crate) use timers::{Registration, Timers};
 
 /// The timers of one runtime.
 ///
-/// Nobody needs one to sleep; it is for those who want to trigger from their own places, or to see the counters.
+/// Not needed for sleeping: use it to call [`trigger`](Self::trigger) at your own trigger states, or to read
+/// the counters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +64,7 @@ pub(crate) use timers::{Registration, Timers};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let driver = Driver::current();
 /// sleep(Duration::from_micros(100)).await;
-/// // In a long computation, now and then:
+/// // In a long computation, from time to time:
 /// driver.trigger(TriggerState::ProtocolTimer);
 /// assert_eq!(driver.stats().pending, 0);
 /// # });
@@ -98,21 +99,23 @@ impl DriverBuilder {
         DriverBuilder { idle: Idle::park(), coalesce: Duration::ZERO }
     }
 
-    /// Sets the idle policy; [`Idle::park`] unless set: the driver wakes up before the earliest deadline by what a wake-up
-    /// takes at the least, and polls the rest.
+    /// Sets the idle policy, by default [`Idle::park`]: the driver wakes up before the earliest deadline,
+    /// early by the shortest wake-up time, and then busy-polls.
     ///
-    /// With [`Idle::hybrid`] it is by what a wake-up takes at the most, and [`Idle::spin`] polls while anything is pending.
-    /// The driver's task polls by yielding, so one worker is busy and the others and the runtime's I/O go on; of all
-    /// drivers and loops of a process one at a time spins, within its [`PollBudget`](softtimers_core::PollBudget).
+    /// [`Idle::hybrid`] wakes early by a high percentile of wake-up time, and [`Idle::spin`] polls while
+    /// anything is pending. The driver's task polls by yielding, so one worker is busy while the others and
+    /// the runtime's I/O continue; at most one driver or loop of a process spins at a time, within its
+    /// [`PollBudget`](softtimers_core::PollBudget).
     pub const fn idle(mut self, idle: Idle) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Keeps two wake-ups of the driver `apart` at the least; zero unless set. For many dense timers: a timer may be late by
-    /// so much beyond its slack where no trigger state meets it, and a wake-up serves all that came due.
+    /// Keeps two wake-ups of the driver at least `apart`; zero by default. For many dense timers: a timer
+    /// that no trigger state fires may be up to `apart` late beyond its slack, and one wake-up serves all
+    /// that came due.
     ///
-    /// With slack this is not needed: within it one wake-up serves all neighbours anyway.
+    /// Timers with slack do not need this: one wake-up serves all within their slack anyway.
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,7 +134,7 @@ impl DriverBuilder {
     /// Starts the driver of this runtime, before its first timer.
     ///
     /// # Errors
-    /// `AlreadyExists` if the runtime has had a timer; whatever the kernel says about another descriptor.
+    /// `AlreadyExists` if the runtime has had a timer; otherwise the kernel's error for another descriptor.
     ///
     /// # Panics
     /// Outside of a runtime, and in one built without `enable_io`.
@@ -141,21 +144,21 @@ impl DriverBuilder {
     }
 }
 
-/// Counters of a [`Driver`] since its beginning; all zero where tokio's timers serve.
+/// Counters of a [`Driver`] since its beginning; all zero if it uses tokio's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DriverStats {
-    /// Timers that wait now.
+    /// Timers pending now.
     pub pending: u64,
     /// Timers that have come due and whose tasks were woken.
     pub fired: u64,
-    /// Timers among those that the backup fired: no trigger state had met them before their deadline.
+    /// Timers among those that the backup fired, because no trigger state came before their deadline.
     pub fired_by_backup: u64,
-    /// Timers taken back by a drop or before a new deadline.
+    /// Timers cancelled by a drop or for a new deadline.
     pub cancelled: u64,
     /// System calls that set the kernel's timer.
     pub set: u64,
-    /// Times that it went off: wake-ups that these timers cost the process.
+    /// Times that the kernel's timer went off: wake-ups caused by these timers.
     pub wake_ups: u64,
     /// Time that the idle policy has busy-polled.
     pub polled: Duration,
@@ -164,11 +167,11 @@ pub struct DriverStats {
 }
 
 impl Driver {
-    /// Returns the driver of the runtime that this is called in, started if it has none yet.
+    /// Returns the driver of the current runtime, and starts it if it has none yet.
     ///
     /// # Cost
-    /// A look at a thread-local and some reference counts; the first call of a runtime makes two descriptors and
-    /// spawns a task.
+    /// A thread-local look-up and some reference counts; the first call in a runtime makes two descriptors
+    /// and spawns a task.
     ///
     /// # Panics
     /// Outside of a runtime; in one built without `enable_io`; if the kernel refuses a descriptor.
@@ -177,7 +180,8 @@ impl Driver {
         Driver { timers: registry::current() }
     }
 
-    /// Returns the driver for a timer that was made at `made`, which a panic names: who polls it is no help.
+    /// Returns the driver for a timer that was made at `made`. A panic names that place, because the polling
+    /// place does not help.
     pub(crate) fn of_timer(made: &'static Location<'static>) -> Driver {
         Driver::if_started().unwrap_or_else(|| match catch_unwind(Driver::current) {
             Ok(driver) => driver,
@@ -195,16 +199,17 @@ impl Driver {
         DriverBuilder::new()
     }
 
-    /// The driver of this thread's runtime if it has started: for places that every thread passes.
+    /// Returns the driver of this thread's runtime if it has started: for places that any thread may pass.
     pub(crate) fn if_started() -> Option<Driver> {
         registry::if_started().map(|timers| Driver { timers: Some(timers) })
     }
 
-    /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns how many it
-    /// found, those that were postponed in the meantime among them.
+    /// Checks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this.
+    /// Returns how many it found, including those that were postponed meanwhile.
     ///
-    /// In a runtime with several workers it wakes none while more than 8 tasks wait in the queue that the workers share, for those
-    /// would run after them; but every 100 µs it does if a timer is more than 500 µs overdue.
+    /// In a runtime with several workers it wakes none while more than 8 tasks wait in the workers' shared
+    /// queue, because woken tasks would run before those; but every 100 µs it does so if a timer is more than
+    /// 500 µs overdue.
     ///
     /// # Cost
     /// The clock, one load and one compare while nothing is due.
@@ -218,32 +223,32 @@ impl Driver {
         self.timers.is_some()
     }
 
-    /// Why the idle policy polled less than it was asked to, the last time that it did.
+    /// Returns why the idle policy polled less than configured, the last time that it did.
     #[cfg(target_os = "linux")]
     pub fn held_back(&self) -> Option<softtimers::HeldBack> {
         self.timers.as_ref()?.held_back()
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> DriverStats {
         self.timers.as_ref().map_or_else(DriverStats::default, |timers| timers.stats())
     }
 
-    /// Returns the timers that a timer of this runtime is set in.
+    /// Returns the shared timers of this runtime.
     pub(crate) fn into_timers(self) -> Option<Arc<Timers>> {
         self.timers
     }
 }
 
-/// Visits a trigger state of the runtime that this thread is of; nothing where no timer was made yet.
+/// Visits a trigger state of this thread's runtime; does nothing if it has no timer yet.
 ///
-/// For loops of your own that a runtime's thread is in for long. In code that has a [`Driver`], its
+/// For your own long loops on a runtime's thread. In code that has a [`Driver`], its
 /// [`trigger`](Driver::trigger) saves the look-up.
 pub fn trigger(source: TriggerState) -> usize {
     Driver::if_started().map_or(0, |driver| driver.trigger(source))
 }
 
-/// The same at a time that was just looked up.
+/// As [`trigger`], with a time that was just read.
 pub(crate) fn trigger_at(source: TriggerState, now: Timestamp) -> usize {
     let timers = Driver::if_started().and_then(|driver| driver.timers);
     timers.map_or(0, |timers| timers.trigger(source, now))

@@ -5,10 +5,11 @@ use tokio::runtime::Builder;
 
 use crate::driver::trigger;
 
-/// Makes the parking and unparking of the runtime's threads trigger states: what has come due while the last task ran
-/// is woken before the thread sleeps, and what has come due while it slept before anything else is polled.
+/// Makes the parking and unparking of the runtime's threads trigger states: timers that came due while the
+/// last task ran fire before the thread sleeps, and those that came due while it slept fire before anything
+/// else is polled.
 ///
-/// It takes both of tokio's hooks. A program that has its own calls [`trigger`] with
+/// It uses both of tokio's hooks. A program that needs them itself calls [`trigger`] with
 /// [`TriggerState::Idle`] from them instead.
 ///
 /// ```

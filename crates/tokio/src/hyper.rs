@@ -1,9 +1,10 @@
-//! [`HyperTimer`]: hyper's time-outs by these timers.
+//! [`HyperTimer`]: hyper's time-outs with these timers.
 //!
-//! hyper has no timers of its own. It takes a [`hyper::rt::Timer`] for two things: an HTTP/1 server gives up on a request's head that is
-//! not there in time, 30 s unless set otherwise, and HTTP/2 pings a connection that is silent. This one puts both into the runtime's
-//! soft timers. No request waits for them, so it makes none faster. hyper 1.12 makes a sleep for each head that it has to wait for, and
-//! drops it when the head is there; for the pings it moves one sleep a connection, which is one write ([`Sleep::reset`]).
+//! hyper has no timers of its own. It takes a [`hyper::rt::Timer`] for two things: an HTTP/1 server gives up
+//! on a request head that does not arrive in time, by default 30 s, and HTTP/2 pings a silent connection.
+//! This one puts both into the runtime's soft timers. Requests do not wait for them, so it makes none faster.
+//! hyper 1.12 makes a sleep for each head that it has to wait for, and drops it when the head arrives; for
+//! the pings it moves one sleep a connection, which is one write ([`Sleep::reset`]).
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use softtimers_core::Slack;
 use crate::clock;
 use crate::sleep::{Sleep, sleep, sleep_until};
 
-/// A [`hyper::rt::Timer`], in the place of hyper-util's `TokioTimer`.
+/// A [`hyper::rt::Timer`] that replaces hyper-util's `TokioTimer`.
 ///
 /// ```
 /// use softtimers_tokio::HyperTimer;
@@ -28,7 +29,7 @@ pub struct HyperTimer {
 }
 
 impl HyperTimer {
-    /// One whose sleeps have [`Slack::DEFAULT`].
+    /// Makes a timer whose sleeps have [`Slack::DEFAULT`].
     pub const fn new() -> Self {
         HyperTimer { slack: Slack::DEFAULT }
     }
@@ -71,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// For HTTP/2's pings hyper moves one sleep over and over; it does not make another.
+    /// For HTTP/2's pings hyper moves one sleep again and again; it does not make another.
     #[tokio::test]
     async fn a_sleep_is_moved_in_its_place() {
         let timer = HyperTimer::new().with_slack(Slack::millis(1));
@@ -84,7 +85,7 @@ mod tests {
         assert!(timer.now() >= deadline);
     }
 
-    /// A sleep of another's timer is replaced.
+    /// A sleep of another timer is replaced.
     #[tokio::test]
     async fn a_sleep_of_another_timer_is_replaced() {
         struct Never;

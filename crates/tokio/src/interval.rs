@@ -11,7 +11,7 @@ use crate::clock;
 use crate::missed_tick::{next_tick, tolerance_of};
 use crate::timer::Timer;
 
-/// Ticks every `period`, for the first time at once.
+/// Ticks every `period`, the first time at once.
 ///
 /// As `tokio::time::interval`, for periods from some tens of microseconds. Each tick's time is the one before plus the
 /// period, so a tick that comes late does not delay the others.
@@ -34,7 +34,7 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(clock::now(), period)
 }
 
-/// Ticks every `period`, for the first time at `start`; as [`interval`].
+/// Ticks every `period`, the first time at `start`; as [`interval`].
 ///
 /// # Panics
 /// As [`interval`].
@@ -54,7 +54,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[derive(Debug)]
 pub struct Interval {
     timer: Timer,
-    /// The deadline that the timer is set to, however long ago.
+    /// The deadline to which the timer is set, even if long past.
     scheduled: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
@@ -70,7 +70,7 @@ impl Interval {
 
     /// Waits for the next tick; returns the time it was scheduled for.
     ///
-    /// Cancel-safe: a `tick` that is dropped has taken none.
+    /// Cancel-safe: dropping a `tick` before it is ready loses none.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -84,46 +84,47 @@ impl Interval {
         Poll::Ready(tick)
     }
 
-    /// The next tick is one period from now.
+    /// Moves the next tick to one period from now.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// The next tick is now.
+    /// Moves the next tick to now.
     pub fn reset_immediately(&mut self) {
         self.reset_at(clock::now());
     }
 
-    /// The next tick is `after` from now.
+    /// Moves the next tick to `after` from now.
     pub fn reset_after(&mut self, after: Duration) {
         self.reset_at(clock::after(after));
     }
 
-    /// The next tick is at `deadline`, and the others go by that.
+    /// Moves the next tick to `deadline`; the others follow from it.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.scheduled = deadline;
         self.timer.reset(deadline);
     }
 
-    /// Returns the behaviour for missed ticks: `Burst`, unless set.
+    /// Returns the behaviour for missed ticks: `Burst` by default.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
-    /// Sets what is done about missed ticks; the meaning is tokio's, but for the tolerance of periods below 5 ms.
+    /// Sets the behaviour for missed ticks, as in tokio except for the tolerance of periods below 5 ms.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
 
-    /// Sets how late a tick may be and still count as on time: 5 ms as with tokio, and never more than the period, unless set.
+    /// Sets how late a tick may be and still count as on time; by default 5 ms as in tokio, but at most the
+    /// period.
     ///
-    /// With tokio's 5 ms a shorter period would let a stall of up to so much be followed by a burst, whatever the behaviour.
-    /// With zero each tick that is late at all counts as missed.
+    /// With tokio's 5 ms and a shorter period, a burst would follow a stall of up to 5 ms, whatever the
+    /// behaviour. With zero every late tick counts as missed.
     pub fn set_missed_tick_tolerance(&mut self, tolerance: Duration) {
         self.tolerance = tolerance;
     }
 
-    /// The time from one tick to the next.
+    /// Returns the time from one tick to the next.
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -1,5 +1,5 @@
-//! Timers for tokio that keep microseconds: [`sleep`](fn@sleep), [`timeout`](fn@timeout), [`interval`](fn@interval), a [`Pacer`] and a
-//! [`PacedUdpSocket`].
+//! Timers for tokio with microsecond precision: [`sleep`](fn@sleep), [`timeout`](fn@timeout),
+//! [`interval`](fn@interval), a [`Pacer`] and a [`PacedUdpSocket`].
 //!
 //! `tokio::time::sleep(100 µs)` takes one to two milliseconds, because tokio's timers count in milliseconds. These
 //! take 100 µs and a wake-up, and less than a wake-up more where the runtime is busy:
@@ -26,27 +26,30 @@
 //! # });
 //! ```
 //!
-//! The names, arguments and rules are tokio's, so `use softtimers_tokio::sleep` in the place of `use tokio::time::sleep` is
-//! all that a program needs. On top of that:
+//! The names, arguments and rules are tokio's, so a program only has to replace `use tokio::time::sleep` by
+//! `use softtimers_tokio::sleep`. On top of that:
 //!
 //! - **Slack is on.** A timer may be late by a tenth of its delay, at most 50 µs, so that neighbours share a wake-up.
-//!   [`Slack::EXACT`] is there for those that mind ([`Sleep::with_slack`]).
-//! - **Trigger states.** A poll of one of these timers or sockets wakes what else is due. So does a poll of a task that was
-//!   [`wrap`](fn@wrap)ped, a park or unpark of a thread with [`trigger_at_park`], and a call of [`trigger`](fn@trigger). Each wakes up to
-//!   32 tasks; on several workers, none for a while if too many tasks are ready to run already ([`Driver::trigger`]).
-//! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
-//!   nothing. [`Driver::builder`] makes that task poll for a while before a deadline, or spin, or wake up less often.
-//! - **Others' programs**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a `PaceLayer`
-//!   that spaces the calls of a service and its clones evenly.
-//! - **Departures at a rate** that does not burst after a stall: [`Pacer`]; of thousands of flows on one socket: `PacedSender`.
+//!   Use [`Slack::EXACT`] for timers that must not be ([`Sleep::with_slack`]).
+//! - **Trigger states.** A poll of one of these timers or sockets wakes other due tasks. So does a poll of a
+//!   [`wrap`](fn@wrap)ped task, a park or unpark of a thread with [`trigger_at_park`], and a call of
+//!   [`trigger`](fn@trigger). Each wakes up to 32 tasks; with several workers, none for a while if too many
+//!   tasks are ready to run already ([`Driver::trigger`]).
+//! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). Pending timers
+//!   cost no CPU. With [`Driver::builder`] that task polls for a while before a deadline, or spins, or wakes
+//!   up less often.
+//! - **Integrations**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a
+//!   `PaceLayer` that spaces the calls of a service and its clones evenly.
+//! - **Departures at a rate** without a burst after a stall: [`Pacer`]; for thousands of flows on one socket:
+//!   `PacedSender`.
 //!
-//! Off Linux, and where tokio's clock is paused, tokio's own timers serve; the API is the same.
+//! Off Linux, and if tokio's clock is paused, these use tokio's own timers; the API is the same.
 //!
 //! # When not to use this
 //!
 //! For time-outs of seconds: tokio's are as good. For one timer in a program that does nothing else: an `AsyncFd` on a
-//! timerfd does the same. `docs/choose.md` in the repository has the table, and the command that makes it for
-//! your machine.
+//! timerfd does the same. `docs/choose.md` in the repository has a comparison, and the command that measures
+//! it on your machine.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 

@@ -1,4 +1,4 @@
-//! [`next_tick`]: the next tick of an interval after ticks that were missed.
+//! [`next_tick`]: the next tick of an interval after missed ticks.
 //!
 //! tokio's rule, as a function of times alone:
 //!
@@ -9,9 +9,10 @@
 //!   Skip              ●──── busy ──────────────●          ●           ●        the next place of the schedule
 //! ```
 //!
-//! A tick counts as missed when it is late by more than a tolerance. tokio's is 5 ms, for its timers may be late by
-//! more than one without anybody's fault. Here it is the period where that is shorter: else `Delay` and `Skip` would make up what a
-//! short stall delayed as `Burst` does. A program that minds sets [another](crate::Interval::set_missed_tick_tolerance).
+//! A tick counts as missed when it is late by more than a tolerance. tokio's is 5 ms, because its timers are
+//! normally late by more than one. Here it is the period if that is shorter: otherwise `Delay` and `Skip`
+//! would make up for a short stall as `Burst` does. You can set
+//! [another](crate::Interval::set_missed_tick_tolerance).
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ pub(crate) fn next_tick(
     }
 }
 
-/// `late` modulo `period`, which is not zero. Whole durations: an interval may be late by more than 584 years'
-/// nanoseconds, on paper.
+/// Returns `late` modulo `period`, which is not zero. Takes whole durations, because an interval may in
+/// theory be more than 584 years late.
 fn remainder(late: Duration, period: Duration) -> Duration {
     let nanos = late.as_nanos() % period.as_nanos();
     // Less than the period, which is a `Duration`.
@@ -52,7 +53,7 @@ pub(crate) fn tolerance_of(period: Duration) -> Duration {
     TOLERANCE.min(period)
 }
 
-/// The lateness that tokio takes for on time.
+/// The lateness that tokio counts as on time.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
@@ -74,7 +75,8 @@ mod tests {
         &[7, 86_400_000, 0, 0, 11, 0, 0, 0],
     ];
 
-    /// Returns when each tick was handed out and what time it said, on our rule and a clock that this function moves.
+    /// Returns when each tick was handed out and its scheduled time, by our rule and a clock that this
+    /// function moves.
     fn ours(
         behavior: MissedTickBehavior,
         period: Duration,
@@ -119,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Each tick's successor by tokio's own rule, at every lateness near its edges, to the nanosecond: an interval
-    /// whose tick is taken at an exact time says when the next one is due.
+    /// Each tick's successor by tokio's own rule, at every lateness near its edges, to the nanosecond: an
+    /// interval whose tick is taken at an exact time shows when the next one is due.
     #[tokio::test(start_paused = true)]
     async fn the_next_tick_is_tokios_to_the_nanosecond() {
         let near = |nanos: u64| [nanos.saturating_sub(1), nanos, nanos + 1];
@@ -136,7 +138,7 @@ mod tests {
                     assert_eq!(interval.tick().await, scheduled);
                     let now = Instant::now();
                     let expected = next_tick(behavior, scheduled, now, period, TOLERANCE).unwrap();
-                    // Late enough that it is there, whenever it was due: the tick says when that was.
+                    // Late enough that it is due in any case: the tick returns when that was.
                     tokio::time::advance(period * 2 + Duration::from_millis(2)).await;
                     assert_eq!(interval.tick().await, expected, "{behavior:?} {period:?} {late:?}");
                 }

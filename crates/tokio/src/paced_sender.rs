@@ -1,7 +1,8 @@
 //! [`PacedSender`]: one UDP socket, thousands of flows, each at its own rate.
 //!
-//! A [`Pacer`](crate::Pacer) per task is fine for ten flows. A thousand of them are a thousand timers, tasks and system calls. Here one
-//! task has one [`DepartureQueue`], and one `sendmmsg` for all that is due together:
+//! A [`Pacer`](crate::Pacer) per task is fine for ten flows. A thousand of them are a thousand timers, tasks
+//! and system calls. Here one task has one [`DepartureQueue`], and sends all datagrams that are due together
+//! with one `sendmmsg`:
 //!
 //! ```text
 //!   send_to(a, …).await ─┐  copies              ┌──────────────────────── one task
@@ -9,17 +10,18 @@
 //!   queue(c, …) ─────────┘   one rate a flow    └─ sleeps until the earliest release
 //! ```
 //!
-//! Datagrams due together leave in the order of their times. Neighbours of one length to one address are segments of one send, also those of
-//! different flows. Where the kernel refuses that, they leave one by one, and segments are tried again some seconds later.
+//! Datagrams due together leave in the order of their times. Neighbours of one length to one address are
+//! segments of one send, even if they are of different flows. If the kernel refuses that, they leave one by
+//! one, and segments are tried again some seconds later.
 //!
-//! # What is dropped when
+//! # Drops and shutdown
 //!
-//! | this goes | then |
+//! | dropped or ended | effect |
 //! |---|---|
-//! | the future of [`send_to`](PacedSender::send_to), before it is ready | its datagram does not leave, unless it just has; its place in the schedule stays empty |
-//! | a flow ([`remove`](PacedSender::remove)) | what it had waiting does not leave; who awaits it gets [`SendError::Removed`] |
-//! | the last clone of the sender | what is queued leaves at its times, then the task ends |
-//! | the sender by [`close`](PacedSender::close), or the runtime | what is queued does not leave; who awaits it gets [`SendError::Closed`] |
+//! | the future of [`send_to`](PacedSender::send_to), before it is ready | its datagram does not leave, unless it just has; its scheduled time stays unused |
+//! | a flow ([`remove`](PacedSender::remove)) | its waiting datagrams do not leave; their futures return [`SendError::Removed`] |
+//! | the last clone of the sender | queued datagrams leave at their times, then the task ends |
+//! | the sender by [`close`](PacedSender::close), or the runtime | queued datagrams do not leave; their futures return [`SendError::Closed`] |
 
 mod error;
 mod task;
@@ -42,8 +44,8 @@ pub use softtimers_core::pace::queue::{
 };
 use task::Task;
 
-/// Sends the datagrams of many flows on one UDP socket, each flow at its rate. A clone is another handle of the same sender, for
-/// another task or thread.
+/// Sends the datagrams of many flows on one UDP socket, each flow at its rate. A clone is another handle of
+/// the same sender, for another task or thread.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,14 +55,14 @@ use task::Task;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let receiver = UdpSocket::bind("127.0.0.1:0").await?;
-/// let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await?); // receive on it as ever
+/// let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await?); // receive on it as usual
 ///
 /// let sender = PacedSender::new(&socket)?;
 /// let voice = sender.add(receiver.local_addr()?, FlowConfig::new(PaceConfig::new(Rate::pps(5_000))))?;
 /// let video = sender.add(receiver.local_addr()?, FlowConfig::new(PaceConfig::bits_per_second(50_000_000)?))?;
 ///
 /// sender.queue(&video, &[0; 1_200])?; // leaves by itself
-/// sender.send_to(&voice, b"hello").await?; // when its time has come
+/// sender.send_to(&voice, b"hello").await?; // returns when the datagram has left
 /// sender.set_rate(&voice, Rate::pps(50))?; // from now on
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
@@ -72,15 +74,16 @@ use task::Task;
 /// address leave as segments of one send.
 ///
 /// # Memory
-/// The queue is bounded in datagrams, not in bytes: the default of a million datagrams of 1,200 bytes is 1.2 GB. Where strangers
-/// make the datagrams or the flows, set [`QueueConfig`]'s `packets` to what the machine can spare.
+/// The queue is bounded in datagrams, not in bytes: the default of a million datagrams of 1,200 bytes is
+/// 1.2 GB. If untrusted clients cause the datagrams or the flows, set [`QueueConfig`]'s `packets` to what the
+/// machine can spare.
 #[derive(Clone, Debug)]
 pub struct PacedSender(Arc<Handle>);
 
-/// A flow of a [`PacedSender`]: where it goes, and its rate's place there.
+/// A flow of a [`PacedSender`]: its destination, and its place in the queue.
 ///
-/// It is of that sender and its clones. To use it on another sender is a mistake: debug builds panic, release builds may take
-/// it for one of the other's.
+/// It belongs to that sender and its clones. Using it on another sender is a mistake: debug builds panic,
+/// release builds may confuse it with one of the other's flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
     id: FlowId,
@@ -88,7 +91,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Where its datagrams go.
+    /// Returns the destination of its datagrams.
     pub fn to(&self) -> SocketAddr {
         self.to
     }
@@ -100,23 +103,23 @@ impl Flow {
 pub struct SenderStats {
     /// Datagrams that the kernel has taken.
     pub sent: u64,
-    /// Datagrams that it refused; who awaits one gets the error.
+    /// Datagrams that it refused; their futures return the error.
     pub failed: u64,
     /// Datagrams whose future was dropped before their time.
     pub cancelled: u64,
     /// Datagrams that were due and had not left when the sender was closed, or its runtime ended.
     pub unsent: u64,
-    /// System calls that it took, also those that sent nothing.
+    /// Number of send system calls, including those that sent nothing.
     pub calls: u64,
     /// Datagrams among `sent` that left as segments of a longer send.
     pub segments: u64,
-    /// Counters of the queue: its `sent` are those that were due.
+    /// Counters of the queue; its `sent` counts due datagrams.
     pub queue: QueueStats,
 }
 
 impl PacedSender {
-    /// Creates a sender on this socket, without slack, whose queue takes a million packets and of a flow 100, unless
-    /// its [`Limits`] say otherwise. It ends with the current runtime.
+    /// Creates a sender on this socket, without slack, whose queue takes a million packets, 100 of each flow
+    /// by default (see [`Limits`]). It ends with the current runtime.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor of the socket.
@@ -138,7 +141,7 @@ impl PacedSender {
     /// As [`new`](Self::new).
     #[track_caller]
     pub fn with_config(socket: &Arc<UdpSocket>, config: QueueConfig) -> io::Result<Self> {
-        // Its timer is of this runtime, whoever polls the task first.
+        // Its timer belongs to this runtime, whichever one polls the task first.
         let driver = crate::Driver::current();
         let twin = std::net::UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
         let common = Arc::new(Common {
@@ -163,8 +166,8 @@ impl PacedSender {
         Ok(Flow { id, to })
     }
 
-    /// Removes a flow, and says how many of its datagrams were waiting; `None` if it was removed before or the
-    /// sender has ended.
+    /// Removes a flow, and returns how many of its datagrams were waiting; `None` if it was removed before or
+    /// the sender has ended.
     pub fn remove(&self, flow: &Flow) -> Option<usize> {
         let mut state = self.0.0.open().ok()?;
         let waiting: Vec<Datagram> = state.queue.remove_flow(flow.id)?.collect();
@@ -174,7 +177,8 @@ impl PacedSender {
         Some(count)
     }
 
-    /// Changes a flow's rate from now on, without a burst: what has passed of the gap counts at the old rate.
+    /// Changes a flow's rate from now on, without a burst: the elapsed part of the gap counts at the old
+    /// rate.
     ///
     /// # Errors
     /// [`SendError::Refused`] if the flow was removed, [`SendError::Closed`] if the sender has ended.
@@ -185,22 +189,24 @@ impl PacedSender {
         Ok(())
     }
 
-    /// Sends a datagram of `flow` when its time has come, behind what the flow has waiting; ready when the kernel has it. Tasks
-    /// may send on one flow at a time: theirs leave in the order in which the futures were first polled.
+    /// Sends a datagram of `flow` when its time has come, behind the flow's waiting ones; ready when the
+    /// kernel has it. Several tasks may send on one flow: their datagrams leave in the order in which the
+    /// futures were first polled.
     ///
-    /// Cancel-safe: dropped before it is ready, the datagram does not leave, unless it is on its way this very moment. Its
-    /// place in the schedule stays empty and counts as waiting until its time: a loop of `select!` that drops the future and
-    /// makes another waits behind all that it dropped. Keep the future, or use [`queue`](Self::queue).
+    /// Cancel-safe: if you drop it before it is ready, the datagram does not leave, unless it is being sent
+    /// at that moment. Its scheduled time stays unused and counts as waiting until then: a `select!` loop
+    /// that drops the future and makes another waits behind all that it dropped. Keep the future, or use
+    /// [`queue`](Self::queue).
     ///
     /// # Errors
-    /// [`SendError`]: refused by the queue, or by the kernel, that datagram and no other.
+    /// [`SendError`] if the queue or the kernel refuses this datagram.
     pub async fn send_to(&self, flow: &Flow, bytes: &[u8]) -> Result<(), SendError> {
         let (done, sent) = oneshot::channel();
         self.enqueue(flow, bytes, Some(done))?;
         sent.await.unwrap_or(Err(SendError::Closed))
     }
 
-    /// Queues a datagram, which leaves by itself when its time has come. If the kernel refuses it then, that is counted
+    /// Queues a datagram, which leaves by itself when its time has come. A refusal by the kernel is counted
     /// ([`SenderStats::failed`]).
     ///
     /// # Errors
@@ -217,7 +223,7 @@ impl PacedSender {
         }
         let datagram = Datagram { to: flow.to, bytes: bytes.into(), done };
         let mut state = self.0.0.open()?;
-        // An empty one takes a place, too.
+        // An empty one takes a scheduled time, too.
         let counted = length.max(1);
         state
             .queue
@@ -227,24 +233,24 @@ impl PacedSender {
         Ok(())
     }
 
-    /// Ends the sender at once, for all its clones. What is queued does not leave.
+    /// Ends the sender at once, for all its clones. Queued datagrams do not leave.
     pub fn close(&self) {
         self.0.0.end(Ending::Now);
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> SenderStats {
         let state = self.0.0.lock();
         SenderStats { queue: state.ended.unwrap_or_else(|| state.queue.stats()), ..state.stats }
     }
 
-    /// A flow's counters; `None` if it was removed or the sender has ended.
+    /// Returns a flow's counters; `None` if it was removed or the sender has ended.
     pub fn flow_stats(&self, flow: &Flow) -> Option<FlowStats> {
         self.0.0.open().ok()?.queue.flow_stats(flow.id)
     }
 }
 
-/// Shared by all clones; the last one tells the task.
+/// Shared by all clones; dropping the last one notifies the task.
 #[derive(Debug)]
 struct Handle(Arc<Common>);
 
@@ -263,7 +269,7 @@ struct Common {
 struct State {
     queue: DepartureQueue<Datagram>,
     stats: SenderStats,
-    /// The task, and until when, if it sleeps.
+    /// The sleeping task's waker, and when it wakes.
     sleeps: Option<(Timestamp, Waker)>,
     ending: Ending,
     /// Counters of the queue when the task ended.
@@ -282,7 +288,7 @@ impl Common {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For what names a flow: the queue of a sender that has ended knows none.
+    /// Locks the state for an operation on a flow; an error if the sender has ended.
     fn open(&self) -> Result<MutexGuard<'_, State>, SendError> {
         let state = self.lock();
         if state.ending == Ending::Now { Err(SendError::Closed) } else { Ok(state) }
@@ -299,7 +305,7 @@ impl Common {
     }
 }
 
-/// Something may have become due sooner: wakes the task if it sleeps beyond that.
+/// Wakes the task if it sleeps beyond the next release time.
 fn wake(mut state: MutexGuard<'_, State>) {
     let Some(at) = state.queue.poll_at() else { return };
     if state.sleeps.as_ref().is_none_or(|(until, _)| at >= *until) {
@@ -316,7 +322,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 struct Datagram {
     to: SocketAddr,
     bytes: Box<[u8]>,
-    /// For the task that awaits it.
+    /// Notifies the task that awaits it.
     done: Option<Done>,
 }
 
@@ -329,7 +335,7 @@ impl Datagram {
 
     fn finish(self, result: Result<(), SendError>) {
         if let Some(done) = self.done {
-            // Who no longer waits need not know.
+            // An error means that the receiver no longer waits.
             let _ = done.send(result);
         }
     }

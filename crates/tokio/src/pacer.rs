@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::timer::Timer;
 
-/// Says when the next packet, request or block may leave: a [`RateClock`] that can be awaited.
+/// Waits until the next packet, request or block may leave: an async [`RateClock`].
 ///
 /// Unlike an [`Interval`](crate::Interval) it does not send back to back after a stall: missed departures are made up at no less
 /// than the burst interval, and beyond a bound they are skipped and counted.
@@ -21,7 +21,7 @@ use crate::timer::Timer;
 ///   Pacer      ●    ●──── stall ────●  ●  ●  ●  ●  ●    ●   catches up at the burst interval
 /// ```
 ///
-/// Without slack: the next departure's time is the kernel timer's.
+/// Without slack: the kernel timer is set to the next departure's time.
 ///
 /// ```
 /// use softtimers_tokio::{PaceConfig, Pacer, Rate};
@@ -45,7 +45,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer whose first departure may leave at once.
+    /// Makes a pacer whose first departure may leave at once.
     ///
     /// # Errors
     /// As [`RateClock::new`].
@@ -54,18 +54,18 @@ impl Pacer {
         Ok(Pacer::from_clock(RateClock::new(config)?))
     }
 
-    /// One departure every `interval`, with [`PaceConfig::new`]'s defaults.
+    /// Makes a pacer with one departure every `interval` and [`PaceConfig::new`]'s defaults.
     ///
     /// # Errors
-    /// [`RateError`] for an interval that is no rate: zero, or too long.
+    /// [`RateError`] for an invalid interval: zero, or too long.
     #[track_caller]
     pub fn every(interval: Duration) -> Result<Pacer, RateError> {
         let config = PaceConfig::new(Rate::every(interval)?);
         Ok(Pacer::new(config).expect("the defaults fit any rate"))
     }
 
-    /// A pacer for a clock of any schedule, such as [`RateClock::replay`]'s. It is started by the first
-    /// [`ready`](Self::ready).
+    /// Makes a pacer for a clock of any schedule, such as [`RateClock::replay`]'s. The first
+    /// [`ready`](Self::ready) starts it.
     #[track_caller]
     pub fn from_clock(clock: RateClock) -> Pacer {
         let mut timer = Timer::new(clock::now());
@@ -73,15 +73,15 @@ impl Pacer {
         Pacer { clock, timer, started: false }
     }
 
-    /// Sets the slack, where departures may be late for the sake of fewer wake-ups.
+    /// Sets the slack: departures may be late, for fewer wake-ups.
     #[must_use]
     pub fn with_slack(mut self, slack: Slack) -> Self {
         self.timer.set_slack(slack);
         self
     }
 
-    /// Waits until the next departure may leave. Ready, and ready again, until it is told that something has
-    /// [`departed`](Self::departed); so dropping the future loses nothing.
+    /// Waits until the next departure may leave. It stays ready until you call [`departed`](Self::departed),
+    /// so dropping the future loses nothing.
     ///
     /// A recording that [is over](RateClock::is_over) has no next departure: this waits for good.
     pub async fn ready(&mut self) {
@@ -91,7 +91,7 @@ impl Pacer {
     /// Waits until the next departure may leave and counts it as departed: [`ready`](Self::ready) and
     /// [`departed`](Self::departed) in one. Returns the present time, not the scheduled one as `Interval::tick` does.
     ///
-    /// Cancel-safe: a `tick` that is dropped has counted none.
+    /// Cancel-safe: a dropped `tick` counts none.
     ///
     /// ```
     /// use softtimers_tokio::{PaceConfig, Pacer, Rate};
@@ -147,7 +147,7 @@ impl Pacer {
         self.wait_until(next);
     }
 
-    /// Changes the rate, without a burst: what has passed of the gap counts at the old rate.
+    /// Changes the rate, without a burst: the elapsed part of the gap counts at the old rate.
     pub fn set_rate(&mut self, rate: Rate) {
         let next = self.clock.set_rate(clock::timestamp(), rate);
         if self.started {
@@ -155,7 +155,8 @@ impl Pacer {
         }
     }
 
-    /// Begins anew after an idle time: the next departure may leave at once, and nothing before counts as missed.
+    /// Begins again after an idle time: the next departure may leave at once, and earlier ones do not count
+    /// as missed.
     pub fn restart(&mut self) {
         self.started = false;
         self.timer.reset(clock::now());
@@ -166,8 +167,9 @@ impl Pacer {
         self.timer.deadline()
     }
 
-    /// The rate, and what has left, is behind and was given up. It is started by the first [`ready`](Self::ready), `tick` or send, and
-    /// its [`place`](RateClock::place) says nothing before; for lateness, read that between `ready` and the departure.
+    /// Returns the clock, with the rate and the counts of departures, of those behind and of those skipped.
+    /// The first [`ready`](Self::ready), `tick` or send starts it, and its [`place`](RateClock::place) is
+    /// meaningless before; for lateness, read that between `ready` and the departure.
     pub fn clock(&self) -> &RateClock {
         &self.clock
     }

@@ -18,8 +18,8 @@ use crate::timer::Timer;
 ///
 /// It may be made anywhere. It belongs to the runtime in which it is first polled and has to wait.
 ///
-/// From 10 ms on the first poll does not check the clock, and always waits: where the time is over by then, the task is
-/// woken at once, and the second poll is ready. [`sleep_until`] looks each time.
+/// From 10 ms on the first poll does not check the clock, and always waits: if the time is over by then, the
+/// task is woken at once, and the second poll is ready. [`sleep_until`] checks each time.
 ///
 /// # Cost
 /// The clock; with the first poll that has to wait, an entry in the runtime's timers (O(1)) and a system call if it is the
@@ -55,7 +55,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// Future of [`sleep`] and [`sleep_until`].
 ///
 /// It may be polled by one task and then by another, and moved: unlike tokio's it is [`Unpin`], so a `&mut Sleep` can
-/// be awaited without pinning. Dropping it takes the timer back, and nobody is woken.
+/// be awaited without pinning. Dropping it cancels the timer, and wakes no task.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
@@ -94,7 +94,7 @@ impl Sleep {
         self.timer.is_elapsed()
     }
 
-    /// Moves the deadline, also of one that has elapsed. A task that waits for it goes on waiting for the new one,
+    /// Moves the deadline, also of one that has elapsed. A task that waits for it now waits for the new one,
     /// and need not poll it again.
     ///
     /// # Cost

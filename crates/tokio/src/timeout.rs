@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future, but not for longer than that.
+//! [`Timeout`]: a future with a time limit.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -16,9 +16,9 @@ use crate::sleep::{Sleep, sleep, sleep_until};
 
 /// Waits for `future`, for at most `duration`.
 ///
-/// As `tokio::time::timeout`: a future that is ready at the first poll is not timed out, however late that is. If `duration` is
-/// 10 ms or more, neither is one that is ready at the second: when the first has blocked for longer than that, it is not
-/// noticed before. [`timeout_at`] notices it at once.
+/// As `tokio::time::timeout`: a future that is ready at the first poll is not timed out, however late that
+/// is. If `duration` is 10 ms or more, neither is one that is ready at the second: the first poll does not
+/// check the clock, so it does not detect that it blocked for longer. [`timeout_at`] detects it at once.
 ///
 /// # Cost
 /// As [`sleep`](fn@crate::sleep): a future that is ready at the first poll costs the clock and nothing else.
@@ -94,7 +94,8 @@ impl<F: Future> Future for Timeout<F> {
             return Poll::Ready(Ok(output));
         }
         let elapsed = if had_budget && !coop::has_budget_remaining() {
-            // The future has used up the task's budget. It would do so each time; the time-out must count all the same.
+            // The future has used up the task's budget, and may do so each time; the time-out must still be
+            // checked.
             pin!(coop::unconstrained(this.sleep)).poll(cx)
         } else {
             Pin::new(this.sleep).poll(cx)

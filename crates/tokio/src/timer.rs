@@ -1,4 +1,4 @@
-//! [`Timer`]: one deadline that a task waits for. What all futures of this crate are made of.
+//! [`Timer`]: one deadline that a task waits for; the base of all futures of this crate.
 //!
 //! ```text
 //!   new ─▶ a value ── poll, too early ──▶ waits, a waker set ── fires, wakes ──▶ poll: elapsed
@@ -7,11 +7,11 @@
 //!                                          └─ reset: O(1), to a later time one write
 //! ```
 //!
-//! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
-//! caused it, and takes the waker back. So a timer needs a runtime no sooner than its first poll that has to wait. The runtime
-//! of that poll is its runtime from then on. Only the first poll of a long timer leaves the clock alone, and takes the time when
-//! the timer was made: one whose time is over by then waits until the driver has woken it. It does so where tokio's clock can be
-//! paused as well: what the tests of a program meet is what the program does.
+//! The clock decides whether it has elapsed, not the waker: a poll at or after the deadline is ready,
+//! whatever caused it, and removes the waker. So a timer needs a runtime only at its first poll that has to
+//! wait, and then belongs to that runtime. Only the first poll of a long timer does not read the clock, and
+//! uses the time when the timer was made: if the deadline has passed by then, it waits until the driver wakes
+//! it. It does so even if tokio's clock can be paused: so a program behaves the same in its tests.
 
 use std::future::Future;
 use std::panic::Location;
@@ -40,10 +40,10 @@ pub(crate) struct Timer {
 /// The owner of the timer.
 #[derive(Debug)]
 enum Of {
-    /// Nobody's: what its maker said, and nothing made of it. Most time-outs never get further.
+    /// Without a runtime, as it was made. Most time-outs never get further.
     New(New),
-    /// Nobody's, with a due time, made in this place.
-    Nobody(Place),
+    /// Without a runtime, with a due time; made in this place.
+    Unregistered(Place),
     Soft(Soft),
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
@@ -66,7 +66,7 @@ struct Soft {
     wakes: Identity,
 }
 
-/// Tells whether two wakers wake the same, without having one.
+/// Identifies the task of a waker, without holding the waker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity {
     data: usize,
@@ -74,8 +74,8 @@ struct Identity {
 }
 
 impl Identity {
-    /// No waker's: none has its functions at zero.
-    const NOBODY: Identity = Identity { data: 0, vtable: 0 };
+    /// The identity of no waker: none has its functions at zero.
+    const NONE: Identity = Identity { data: 0, vtable: 0 };
 
     fn of(waker: &Waker) -> Self {
         Identity { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
@@ -83,10 +83,10 @@ impl Identity {
 }
 
 impl Timer {
-    /// For the runtime that it is first polled in before its deadline.
+    /// Makes a timer for the runtime in which it is first polled before its deadline.
     #[track_caller]
     pub(crate) fn new(deadline: Instant) -> Self {
-        Timer::of(Of::Nobody(Location::caller()), clock::timestamp_of(deadline))
+        Timer::of(Of::Unregistered(Location::caller()), clock::timestamp_of(deadline))
     }
 
     /// `delay` from now, or far ahead.
@@ -98,7 +98,7 @@ impl Timer {
         Timer::of(Of::New(new), Timestamp::ZERO)
     }
 
-    /// A timer of this driver's runtime.
+    /// Makes a timer of this driver's runtime.
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
         let due = clock::timestamp_of(deadline);
         Timer::of(Of::driver(driver.clone(), due), due)
@@ -109,18 +109,18 @@ impl Timer {
         Timer { due, slack: Slack::DEFAULT, of, elapsed: false }
     }
 
-    /// The deadline that it was set to; the epoch, if that lies before it.
+    /// Returns its deadline; the epoch, if the deadline lies before it.
     pub(crate) fn deadline(&self) -> Instant {
         match &self.of {
             Of::New(new) => new.made + Duration::from_nanos(new.delay),
             Of::Tokio(sleep) => sleep.deadline(),
-            Of::Nobody(_) | Of::Soft(_) => clock::instant_of(self.due),
+            Of::Unregistered(_) | Of::Soft(_) => clock::instant_of(self.due),
         }
     }
 
-    /// Counts from the next registration on.
+    /// Sets the slack from the next registration on.
     pub(crate) fn set_slack(&mut self, slack: Slack) {
-        // tokio has its own: a millisecond.
+        // tokio's timers have their own: a millisecond.
         self.slack = slack;
     }
 
@@ -131,13 +131,13 @@ impl Timer {
         }
     }
 
-    /// Ready once the deadline has come, with the time if the clock was read. Also a trigger state for all other timers of the
-    /// runtime.
+    /// Polls the timer: ready once the deadline has come, with the time if the clock was read. Also a trigger
+    /// state for all other timers of the runtime.
     ///
     /// Takes part in tokio's cooperative scheduling: a task that finds timer after timer elapsed is made to yield.
     ///
     /// # Panics
-    /// If it has to wait and belongs to nobody, outside of a runtime.
+    /// If it has to wait and has no runtime, outside of a runtime.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         if let Of::Tokio(sleep) = &mut self.of {
             return sleep.as_mut().poll(cx).map(|()| None);
@@ -172,18 +172,19 @@ impl Timer {
         self.wait(cx, now).map(|()| None)
     }
 
-    /// The time; at the first poll of a long timer still that when it was made: a clock is a fifth of what such a timer costs.
+    /// Returns the time; at the first poll of a long timer, the time when it was made: a clock read is a
+    /// fifth of such a timer's cost.
     fn look(&mut self) -> Timestamp {
         let Of::New(New { made, delay, place }) = self.of else { return clock::timestamp() };
         let made = clock::timestamp_of(made);
         let delay = Duration::from_nanos(delay);
         self.due = made + delay;
-        self.of = Of::Nobody(place);
+        self.of = Of::Unregistered(place);
         if delay >= LONG { made } else { clock::timestamp() }
     }
 
     fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
-        if let Of::Nobody(place) = self.of {
+        if let Of::Unregistered(place) = self.of {
             self.of = Of::driver(Driver::of_timer(place), self.due);
         }
         match &mut self.of {
@@ -193,11 +194,11 @@ impl Timer {
                 Poll::Pending
             }
             Of::Tokio(sleep) => sleep.as_mut().poll(cx),
-            Of::New(_) | Of::Nobody(_) => unreachable!("it has got somebody"),
+            Of::New(_) | Of::Unregistered(_) => unreachable!("it has a runtime now"),
         }
     }
 
-    /// Moves the deadline. A task that waits goes on waiting, for the new one.
+    /// Moves the deadline. A waiting task now waits for the new one.
     pub(crate) fn reset(&mut self, deadline: Instant) {
         match &mut self.of {
             Of::Tokio(sleep) => sleep.as_mut().reset(deadline),
@@ -205,11 +206,11 @@ impl Timer {
                 self.due = clock::timestamp_of(deadline);
                 self.elapsed = false;
                 if let Of::New(new) = of {
-                    *of = Of::Nobody(new.place);
+                    *of = Of::Unregistered(new.place);
                 } else if let Of::Soft(soft) = of {
                     // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
                     if soft.timers.reset(&mut soft.registration, self.slack, self.due).is_err() {
-                        soft.wakes = Identity::NOBODY;
+                        soft.wakes = Identity::NONE;
                     }
                 }
             }
@@ -221,7 +222,7 @@ impl Of {
     fn driver(driver: Driver, due: Timestamp) -> Self {
         match driver.into_timers() {
             Some(timers) => {
-                Of::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NOBODY })
+                Of::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NONE })
             }
             None => Of::Tokio(Box::pin(tokio::time::sleep_until(clock::instant_of(due)))),
         }
@@ -234,33 +235,33 @@ impl Soft {
         if self.wakes != identity {
             drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
             self.wakes = identity;
-            // One that is near wakes the driver's task, which looks for itself.
+            // A near one wakes the driver's task, which checks the clock itself.
             if clock::PAUSABLE && due.saturating_duration_since(now) > NEAR {
                 self.timers.check_clock(now);
             }
         }
-        // Also of one that is registered: what was woken by an end that came too early has to hear of it.
+        // Also for a registered timer: one woken early by the timers' end has to panic.
         self.timers.check();
     }
 
     fn take_back(&mut self) {
-        self.wakes = Identity::NOBODY;
+        self.wakes = Identity::NONE;
         drop(self.timers.cancel(&mut self.registration));
     }
 }
 
-/// Dropped timers wake nobody.
+/// Cancels the timer, so that a dropped one wakes no task.
 impl Drop for Soft {
     fn drop(&mut self) {
         drop(self.timers.cancel(&mut self.registration));
     }
 }
 
-/// The time that a task may wait before it is told that the clock stands still.
+/// How long a task may wait before it learns that the clock stands still.
 const NEAR: Duration = Duration::from_millis(1);
 
-/// A delay from which on the first poll need not check the clock. If it comes only when the delay is over, the task
-/// is woken for the timer at once rather than not put to sleep.
+/// The delay from which on the first poll need not check the clock. If that poll comes after the delay, the
+/// task sleeps and is woken at once.
 const LONG: Duration = Duration::from_millis(10);
 
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
@@ -269,8 +270,8 @@ mod tests {
 
     use super::*;
 
-    /// The first poll of a long timer need not check the clock; one that comes when all is over waits for no other
-    /// event.
+    /// The first poll of a long timer need not check the clock; one that comes too late is still woken
+    /// without another event.
     #[tokio::test]
     async fn a_long_timer_that_is_polled_late_is_woken_at_once() {
         let mut timer = Timer::after(LONG);

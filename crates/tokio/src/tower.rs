@@ -1,16 +1,18 @@
-//! [`PaceLayer`]: the calls of a [`tower_service::Service`] leave one by one, evenly spaced.
+//! [`PaceLayer`]: spaces the calls of a [`tower_service::Service`] evenly.
 //!
-//! tower's own `RateLimit` lets the calls of a period go at once and then none, waits by tokio's timers, which count
-//! milliseconds, and cannot be cloned. Here each call takes a place of a schedule, and clones share the schedule.
+//! tower's own `RateLimit` lets all calls of a period go at once and then none, waits with tokio's
+//! millisecond timers, and cannot be cloned. Here each call takes the next scheduled time, and clones share
+//! the schedule.
 //!
 //! ```text
 //!   RateLimit 8 per 8 ms   ●●●●●●●●·······················●●●●●●●●·······················
 //!   PaceLayer 1 per 1 ms   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●   ●
 //! ```
 //!
-//! After a stall the calls whose places have passed do not leave together: two calls are apart by nine sixteenths of the
-//! interval at the least, which makes up for the stall in some steps. Each call that waits is given a time of its own, so not all
-//! of them wake up for each that leaves. A call counts as having left when the service inside was ready for it, too.
+//! After a stall the delayed calls do not leave together: two calls are apart by at least nine sixteenths of
+//! the interval, which makes up for the stall in some steps. Each waiting call gets its own time, so not all
+//! of them wake up for each that leaves. A call counts as having left once the inner service was ready for
+//! it, too.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -26,7 +28,7 @@ use tower_service::Service;
 use crate::clock;
 use crate::sleep::{Sleep, sleep_until};
 
-/// A layer whose services are ready for a call when its place has come, at a rate and evenly spaced.
+/// A layer whose services are ready for a call at its scheduled time, at a rate and evenly spaced.
 ///
 /// Each service that it makes has a schedule of its own, which its clones share. Make one for all to pace them together, or
 /// one for each client.
@@ -47,13 +49,13 @@ pub struct PaceLayer {
 }
 
 impl PaceLayer {
-    /// One call per interval of `rate`. Places that nobody has taken are gone: after an idle time calls are no closer together
-    /// than before.
+    /// Makes a layer that allows one call per interval of `rate`. Unused scheduled times are lost: after an
+    /// idle time calls are no closer together than before.
     pub fn new(rate: Rate) -> Self {
         PaceLayer { interval: rate.interval(), slack: Slack::DEFAULT }
     }
 
-    /// Sets the slack, by which a call may leave later for the sake of fewer wake-ups; [`Slack::DEFAULT`] unless set.
+    /// Sets the slack, by which a call may leave later, for fewer wake-ups; [`Slack::DEFAULT`] by default.
     #[must_use]
     pub const fn with_slack(mut self, slack: Slack) -> Self {
         self.slack = slack;
@@ -70,21 +72,21 @@ impl<S> Layer<S> for PaceLayer {
     }
 }
 
-/// The places of the calls of all clones.
+/// The schedule of the calls of all clones.
 #[derive(Debug)]
 struct Schedule {
     interval: Duration,
-    /// The place that was taken last.
+    /// The scheduled time that was taken last.
     taken: Option<Instant>,
-    /// When a call left last.
+    /// When the last call left.
     left: Option<Instant>,
-    /// The end of the line, by the promises that were given.
+    /// The end of the queue, after all promises.
     free: Instant,
-    /// Each promise has a clone: the number of those that wait in line.
+    /// Each promise holds a clone, so its count is the length of the queue.
     line: Arc<()>,
 }
 
-/// A time at which a call may ask again, while it keeps this.
+/// A promised time at which a call may ask again.
 #[derive(Debug)]
 struct Promise {
     time: Instant,
@@ -102,7 +104,7 @@ impl Schedule {
         place
     }
 
-    /// Two calls are no closer together.
+    /// Returns the least distance of two calls.
     fn apart(&self) -> Duration {
         self.interval / 16 * 9
     }
@@ -111,19 +113,20 @@ impl Schedule {
         Promise { time, _line: self.line.clone() }
     }
 
-    /// Returns `Ok` if a call may leave, else a promise. One that asks at its promise need only keep its distance
-    /// from the one before, who may have come late; one that comes later than that, after another stall, is promised
-    /// another time.
+    /// Returns `Ok` if a call may leave, otherwise a promise. A call that asks in time for its promise need
+    /// only keep its distance from the last one, which may have been late; one that asks later, after another
+    /// stall, gets a new promise.
     fn ask(&mut self, now: Instant, promise: Option<&Promise>) -> Result<(), Promise> {
         let apart = self.apart();
         let soonest = self.left.map_or(now, |left| left + apart);
         let in_time = promise.is_some_and(|promise| now < promise.time + apart);
-        // Somewhat more, or each that is woken a little late makes the next one ask once more.
+        // Somewhat more than the least distance, or each call that wakes a little late would make the next
+        // one ask again.
         let step = self.interval / 16 * 11;
         let earliest = if in_time {
             soonest
         } else {
-            // The line may have become shorter than was promised: by calls that were dropped, or by another rate.
+            // The queue may be shorter than promised: calls were dropped, or the rate changed.
             let others = Arc::strong_count(&self.line) - 1 - usize::from(promise.is_some());
             let others = u32::try_from(others).unwrap_or(u32::MAX);
             self.free.clamp(soonest, soonest.max(now) + step * others)
@@ -137,7 +140,7 @@ impl Schedule {
         Err(self.promise(earliest))
     }
 
-    /// Lets a call leave that has asked, unless another one has left since.
+    /// Counts a call that has asked as leaving, unless another one has left since.
     fn leave(&mut self, now: Instant) -> Result<(), Promise> {
         match self.left.map(|left| left + self.apart()) {
             Some(soonest) if now < soonest => Err(self.promise(soonest)),
@@ -155,9 +158,10 @@ fn lock(schedule: &Mutex<Schedule>) -> MutexGuard<'_, Schedule> {
 
 /// A service that [`PaceLayer`] makes.
 ///
-/// A clone shares the schedule and takes places of its own. One that is dropped while it waits has wasted its place, but after a
-/// stall holds up nobody. The service inside is asked whether it is ready when the call could leave, so permits that it gives do not
-/// wait for places; a call that it holds up leaves when it is ready, at a distance from the others as after a stall.
+/// A clone shares the schedule and takes its own scheduled times. One that is dropped while it waits wastes
+/// its time, but after a stall delays no other. The inner service is polled for readiness only when the call
+/// could leave, so its permits are not held meanwhile; a call that it delays leaves when it is ready, at a
+/// distance from the others as after a stall.
 #[derive(Debug)]
 pub struct Paced<S> {
     inner: S,
@@ -166,11 +170,11 @@ pub struct Paced<S> {
     call: Call,
 }
 
-/// The call that this clone is asked for.
+/// The state of this clone's next call.
 #[derive(Debug)]
 enum Call {
     Unplaced,
-    /// For its place; or, once more, for what it was promised.
+    /// Waits for its scheduled time, or for a promised one.
     Waits {
         sleep: Sleep,
         promise: Option<Promise>,
@@ -179,23 +183,23 @@ enum Call {
 }
 
 impl<S> Paced<S> {
-    /// The service inside.
+    /// Returns the inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service inside.
+    /// Returns the inner service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The service inside, without its schedule.
+    /// Returns the inner service, without its schedule.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// Changes the rate for all clones: the next place is an interval of this rate after the last one that was taken. Calls that
-    /// wait keep the places that they have.
+    /// Changes the rate for all clones: the next scheduled time is an interval of this rate after the last
+    /// one that was taken. Waiting calls keep their times.
     pub fn set_rate(&self, rate: Rate) {
         lock(&self.schedule).interval = rate.interval();
     }
@@ -232,7 +236,7 @@ impl<S: Service<Request>, Request> Service<Request> for Paced<S> {
                     ready!(Pin::new(sleep).poll(cx));
                     let mut asked = lock(&self.schedule).ask(clock::now(), promise.as_ref());
                     if asked.is_ok() {
-                        // Not before: what the service inside gives, a permit for one, others could use meanwhile.
+                        // Only now: others could use the inner service meanwhile, for example its permits.
                         ready!(self.inner.poll_ready(cx))?;
                         asked = lock(&self.schedule).leave(clock::now());
                     }
@@ -249,7 +253,7 @@ impl<S: Service<Request>, Request> Service<Request> for Paced<S> {
     }
 
     /// # Panics
-    /// If [`poll_ready`](Service::poll_ready) has not said that it is ready, as tower's own limits do.
+    /// If [`poll_ready`](Service::poll_ready) has not returned ready, as tower's own limits do.
     fn call(&mut self, request: Request) -> S::Future {
         assert!(matches!(self.call, Call::MayLeave), "service not ready; poll_ready must be called first");
         self.call = Call::Unplaced;
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(paced.call(7).await, Ok(7));
     }
 
-    /// Calls are no sooner than their places, those of clones as well; an idle time saves none up.
+    /// Calls are no sooner than their scheduled times, those of clones as well; an idle time saves none up.
     #[tokio::test]
     async fn calls_of_all_clones_are_spaced() {
         let mut one = paced();
@@ -311,7 +315,7 @@ mod tests {
     const APART: Duration = Duration::from_nanos(INTERVAL.as_nanos() as u64 / 16 * 9);
     const STEP: Duration = Duration::from_nanos(INTERVAL.as_nanos() as u64 / 16 * 11);
 
-    /// Calls that a stall has delayed do not leave together, nor do all of them wake up for each that leaves.
+    /// Calls delayed by a stall do not leave together, nor do all of them wake up for each that leaves.
     #[test]
     fn a_stall_is_made_up_in_steps() {
         let start = clock::now();
@@ -325,11 +329,12 @@ mod tests {
         let promises: Vec<Promise> = (1..8).map(|_| schedule.ask(now, None).unwrap_err()).collect();
         let due = |number: u32| now + APART + number * STEP;
         assert!((0..7_u32).all(|number| promises[number as usize].time == due(number)));
-        // Nobody has asked for long: the next place is now.
+        // After a long idle time the next scheduled time is now.
         assert_eq!(schedule.take_place(start + 50 * INTERVAL), start + 50 * INTERVAL);
     }
 
-    /// However late each is woken, and after another stall in between: they keep their distance, and ask a few times each.
+    /// Calls keep their distance, and ask only a few times each, however late each is woken, and after
+    /// another stall in between.
     #[test]
     fn calls_keep_their_distance_while_they_catch_up() {
         let mut random = softtimers_core::Random::stream(35, 0);
@@ -357,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A rate that was changed counts from the next place on, not from the one after it.
+    /// A new rate counts from the next scheduled time on, not from the one after it.
     #[test]
     fn a_new_rate_counts_for_the_next_place() {
         let start = clock::now();
@@ -369,7 +374,7 @@ mod tests {
         assert_eq!(lock(&paced.schedule).take_place(start), start + 6 * INTERVAL);
     }
 
-    /// A faster rate holds at once: for the distance from the call that left last, and for the line.
+    /// A faster rate holds at once: for the distance from the last call, and for the queue.
     #[test]
     fn a_faster_rate_waits_for_no_interval_of_the_slower_one() {
         let start = clock::now();
@@ -386,7 +391,7 @@ mod tests {
         assert_eq!(schedule().ask(now, None).unwrap_err().time, now + 2 * STEP);
     }
 
-    /// Places of calls that are dropped hold up nobody.
+    /// Dropped calls do not delay others.
     #[test]
     fn the_line_is_no_longer_than_those_who_wait() {
         let start = clock::now();
@@ -401,7 +406,7 @@ mod tests {
         assert!(schedule.ask(now, None).is_ok());
     }
 
-    /// Is ready if it is told so, and counts who asks.
+    /// A service that is ready when set so, and counts polls.
     #[derive(Clone, Default)]
     struct Limited {
         full: bool,
@@ -427,13 +432,13 @@ mod tests {
         poll_fn(|cx| Poll::Ready(Service::<u32>::poll_ready(paced, cx).is_ready())).await
     }
 
-    /// Until the service inside is ready no call has left, whose distance the next would have to keep.
+    /// A call counts as having left only once the inner service is ready.
     #[tokio::test]
     async fn a_call_leaves_when_the_service_inside_is_ready() {
         let inner = Limited { full: true, ..Limited::default() };
         let mut paced = PaceLayer::new(Rate::every(INTERVAL).unwrap()).layer(inner);
         for _ in 0..3 {
-            // Its place is now: it waits for the service only.
+            // Its scheduled time has come: it only waits for the service.
             assert!(!is_ready(&mut paced).await);
             assert!(matches!(paced.call, Call::Waits { promise: None, .. }));
             assert_eq!(lock(&paced.schedule).left, None);
@@ -444,7 +449,8 @@ mod tests {
         assert_eq!(paced.call(7).await, Ok(7));
     }
 
-    /// After a stall, too, the service inside is asked by those alone that leave: its permits do not wait in line.
+    /// After a stall, too, only calls that leave poll the inner service: its permits are not held in the
+    /// queue.
     #[tokio::test(start_paused = true)]
     async fn calls_in_line_hold_nothing_of_the_service_inside() {
         let inner = Limited::default();

@@ -1,4 +1,4 @@
-//! [`PacedUdpSocket`]: datagrams leave evenly, and each that comes or goes is a trigger state.
+//! [`PacedUdpSocket`]: datagrams leave evenly, and each send or receive is a trigger state.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,8 @@ use crate::pacer::Pacer;
 
 /// A UDP socket whose sends wait for their [`Pacer`].
 ///
-/// The kernel would pace such a socket only behind a queueing discipline that few machines have; this one needs none.
+/// The kernel could pace such a socket only with a queueing discipline that few machines have; this one needs
+/// none.
 ///
 /// ```
 /// use softtimers_tokio::{PaceConfig, PacedUdpSocket, Pacer};
@@ -38,7 +39,7 @@ pub struct PacedUdpSocket {
 }
 
 impl PacedUdpSocket {
-    /// A socket at the rate of `pacer`.
+    /// Makes a socket that sends at the rate of `pacer`.
     ///
     /// # Panics
     /// As [`Driver::current`].
@@ -49,10 +50,10 @@ impl PacedUdpSocket {
 
     /// Sends a datagram to the connected peer when its time has come.
     ///
-    /// Cancel-safe: dropped before it is ready, nothing was sent and nothing counts.
+    /// Cancel-safe: if dropped before it is ready, no datagram is sent or counted.
     ///
     /// # Errors
-    /// As tokio's `UdpSocket::send`. A datagram that the kernel refused takes no place in the schedule.
+    /// As tokio's `UdpSocket::send`. A datagram that the kernel refuses uses no scheduled time.
     pub async fn send(&mut self, datagram: &[u8]) -> io::Result<usize> {
         self.pacer.ready().await;
         let sent = self.socket.send(datagram).await;
@@ -71,7 +72,7 @@ impl PacedUdpSocket {
 
     fn departed(&mut self, sent: io::Result<usize>) -> io::Result<usize> {
         if let Ok(bytes) = sent {
-            // A datagram has at most 65,507 bytes; an empty one takes a place too.
+            // A datagram has at most 65,507 bytes; an empty one takes a scheduled time too.
             self.pacer.departed_together(1, u32::try_from(bytes.max(1)).unwrap_or(u32::MAX));
         }
         self.driver.trigger(TriggerState::Send);
@@ -88,7 +89,7 @@ impl PacedUdpSocket {
         received
     }
 
-    /// Receives a datagram and says from where. Not paced; a trigger state.
+    /// Receives a datagram and returns its sender. Not paced; a trigger state.
     ///
     /// # Errors
     /// As tokio's `UdpSocket::recv_from`.
@@ -98,22 +99,22 @@ impl PacedUdpSocket {
         received
     }
 
-    /// The socket, for everything else. What is sent on it directly is not paced.
+    /// Returns the socket, for everything else. Datagrams sent on it directly are not paced.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// The pacer: what has left, what was given up.
+    /// Returns the pacer, with its counts of departures and of skipped times.
     pub fn pacer(&self) -> &Pacer {
         &self.pacer
     }
 
-    /// The pacer, to change its rate or begin anew.
+    /// Returns the pacer, to change its rate or restart it.
     pub fn pacer_mut(&mut self) -> &mut Pacer {
         &mut self.pacer
     }
 
-    /// Takes it apart into its socket and its pacer.
+    /// Returns its socket and its pacer.
     pub fn into_parts(self) -> (UdpSocket, Pacer) {
         (self.socket, self.pacer)
     }

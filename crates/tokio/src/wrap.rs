@@ -1,7 +1,7 @@
 //! [`Wrapped`]: every poll of a task is a trigger state.
 //!
-//! A runtime that is busy looks at its descriptors now and then: tokio after 61 polls. What is due in between is
-//! found by the tasks themselves, at the end of each poll, for the cost of a clock read.
+//! A busy runtime polls its descriptors only rarely: tokio after 61 polls. With wrapped tasks, timers due in
+//! between fire at the end of each poll, for the cost of a clock read.
 //!
 //! ```text
 //!   wrapped:   poll ▪ poll ▪ poll ▪ poll ▪      ▪ trigger: timers due during the poll are woken here
@@ -20,11 +20,12 @@ use crate::driver::Driver;
 
 /// Makes the end of each poll of `future` a trigger state.
 ///
-/// Wrap what is polled often: the task of each connection, rather than the one that waits for the timers.
+/// Wrap tasks that are polled often: the task of each connection, rather than the one that waits for the
+/// timers.
 ///
 /// # Cost
-/// At each poll, the clock, one load and one compare while nothing is due. Else that of the wake-ups, of which there are as many as
-/// [`Driver::trigger`] says.
+/// At each poll, the clock, one load and one compare while nothing is due. Otherwise that of the wake-ups,
+/// see [`Driver::trigger`].
 ///
 /// ```
 /// use softtimers_tokio::wrap;
@@ -38,7 +39,7 @@ pub fn wrap<F: Future>(future: F) -> Wrapped<F> {
     Wrapped { future, driver: None }
 }
 
-/// Spawns a future that is wrapped: `tokio::spawn(wrap(future))`.
+/// Spawns a wrapped future: `tokio::spawn(wrap(future))`.
 ///
 /// # Panics
 /// As `tokio::spawn`.
@@ -58,7 +59,7 @@ pin_project! {
     pub struct Wrapped<F> {
         #[pin]
         future: F,
-        // Found when it is first polled: the future may be made before its runtime.
+        // Looked up at the first poll: the future may be made before its runtime.
         driver: Option<Driver>,
     }
 }

@@ -9,23 +9,25 @@ pub struct FastCount {
     pub bytes: u64,
 }
 
-/// Counts of frames under one policy. A frame that came and neither left nor was rejected is on its way, or was lost on it.
+/// Counts of frames under one policy. A frame that came in and neither left nor was rejected is in transit,
+/// or was lost.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FastCounts {
-    /// The frames that each rule decided about.
+    /// The frames decided by each rule.
     pub rules: Vec<FastCount>,
     /// Frames that came in at each side and were not left to user space.
     pub came: [FastCount; 2],
     /// Frames that left by each side.
     pub left: [FastCount; 2],
-    /// Frames that came in at each side and that a rule dropped.
+    /// Frames that came in at each side and were dropped by a rule.
     pub rejected: [FastCount; 2],
-    /// Frames beyond the quota at each side, dropped while others waited for a poller. They are not among those that came.
+    /// Frames beyond the quota at each side, dropped while others waited for a poller. They are not counted
+    /// in `came`.
     pub held: [FastCount; 2],
 }
 
 impl FastCounts {
-    /// The counts added since `earlier`, under the same policy.
+    /// Returns the counts added since `earlier`, under the same policy.
     pub(super) fn since(&self, earlier: &FastCounts) -> FastCounts {
         let one = |now: FastCount, before: FastCount| FastCount {
             packets: now.packets - before.packets,

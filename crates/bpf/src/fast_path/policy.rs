@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::FastPath;
 
-/// The policy by which the kernel forwards.
+/// The policy for forwarding in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FastPolicy {
     /// Both interfaces.
@@ -14,7 +14,8 @@ pub struct FastPolicy {
     pub rules: Vec<FastRule>,
     /// Packets to these addresses are not forwarded by the kernel.
     pub own: Vec<IpAddr>,
-    /// While frames wait for a [turn](super::FastTurns) in user space, each CPU forwards as many frames, and drops the others.
+    /// While frames wait for a [turn](super::FastTurns) in user space, each CPU forwards at most this many
+    /// frames, and drops the others.
     pub quota: u32,
 }
 
@@ -23,13 +24,14 @@ pub struct FastPolicy {
 pub struct FastSide {
     /// Its index.
     pub interface: u32,
-    /// The longest packet that it sends.
+    /// The largest packet that it sends.
     pub mtu: u32,
-    /// Its station.
+    /// Its MAC address.
     pub station: [u8; 6],
-    /// The station that packets go to there.
+    /// The MAC address of the next hop there.
     pub next_hop: [u8; 6],
-    /// It sends what a program at [XDP](super::FastHook::Xdp) redirects to it, as the kernel says of its driver.
+    /// Whether it sends frames that a program at [XDP](super::FastHook::Xdp) redirects to it, according to
+    /// its driver.
     pub takes_redirected: bool,
 }
 
@@ -38,11 +40,11 @@ pub struct FastSide {
 pub struct FastRule {
     /// The interface that the frame came in at: 0 or 1.
     pub side: Option<u8>,
-    /// The type of its content.
+    /// The EtherType.
     pub kind: Option<u16>,
     /// The protocol.
     pub protocol: Option<u8>,
-    /// The source: an address, and how many of its bits count.
+    /// The source: an address and a prefix length.
     pub from: Option<(IpAddr, u8)>,
     /// The first and the last source port.
     pub from_ports: Option<[u16; 2]>,
@@ -52,7 +54,7 @@ pub struct FastRule {
     pub to_ports: Option<[u16; 2]>,
     /// The least and the greatest length.
     pub lengths: Option<[u16; 2]>,
-    /// Somebody else decides, in user space.
+    /// User space decides.
     pub screened: bool,
     /// It is dropped.
     pub rejects: bool,
@@ -114,7 +116,7 @@ impl FastRule {
             let (address, bits) = net.unwrap_or((IpAddr::from([0; 4]), 0));
             let (address, width) = octets(address);
             put(&address);
-            // The bits of an address of IPv4 are the first, too; behind them is nothing.
+            // An IPv4 address also occupies the first bits, followed by zeros.
             let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(width))).unwrap_or(0);
             put(&mask.to_be_bytes());
         }

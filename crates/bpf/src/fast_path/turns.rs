@@ -1,4 +1,4 @@
-//! The turns that pollers in user space get beside a fast path: [`FastTurns`].
+//! Reports the turns of pollers in user space to a fast path: [`FastTurns`].
 
 use std::os::fd::AsFd;
 
@@ -10,19 +10,19 @@ use crate::error::map_error;
 
 /// Tells the programs of a [`FastPath`](super::FastPath) that a poller has had a turn.
 ///
-/// The programs note when a frame comes up to the pollers. While one waits, each CPU forwards the
-/// [quota](super::FastPolicy::quota) of frames and drops the others: so a flood that the kernel forwards in the pollers' CPU time
-/// ends their starvation rather than going on with it.
+/// The programs record when a frame is passed up to the pollers. While one waits, each CPU forwards the
+/// [quota](super::FastPolicy::quota) of frames and drops the others, so that a flood that the kernel forwards
+/// in the pollers' CPU time does not starve them.
 #[derive(Debug)]
 pub struct FastTurns(pub(super) Map);
 
 impl FastTurns {
-    /// Returns the same for another poller, or another device of one.
+    /// Returns the same for another poller, or for another device of the same poller.
     ///
     /// # Errors
     /// If the system has no descriptor left.
     pub fn another(&self) -> Result<Self, Error> {
-        let Map::Array(turns) = &self.0 else { return Err(Error::Map("it is no array".to_owned())) };
+        let Map::Array(turns) = &self.0 else { return Err(Error::Map("it is not an array".to_owned())) };
         let fd = turns.fd().as_fd().try_clone_to_owned()?;
         Ok(FastTurns(Map::Array(MapData::from_fd(fd).map_err(map_error)?)))
     }
@@ -33,7 +33,8 @@ impl FastTurns {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 
-    /// Says that a turn has taken all frames that had come up when it [began](Self::begin), or a full quota of them.
+    /// Reports that a turn has taken all frames that were waiting when it [began](Self::begin), or a full
+    /// quota of them.
     ///
     /// # Cost
     /// A system call.

@@ -57,23 +57,20 @@ pub extern "C" fn softtimers_backup_new_tick(
     })
 }
 
-/// Frees a backup and closes its descriptor. NULL is no error.
-/// Thread: its own.
+/// Frees a backup and closes its descriptor. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_free(backup: Option<&'static softtimers_backup>) -> c_int {
     Object::free(backup)
 }
 
-/// Its descriptor, to be watched for reading and neither read nor closed.
-/// Thread: its own.
+/// Returns its descriptor. Watch it for reading; neither read nor close it. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_fd(backup: Option<&softtimers_backup>) -> c_int {
     Object::with(backup, |backup| Ok(backup.as_raw_fd()))
 }
 
-/// Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
-/// system call while what is armed is early enough, else one.
-/// Thread: its own.
+/// Makes the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. Does nothing to a
+/// tick. No system call while the armed time is early enough, otherwise one. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_arm(backup: Option<&softtimers_backup>, now: u64, poll_at: u64) -> c_int {
     Object::with(backup, |backup| {
@@ -83,9 +80,8 @@ pub extern "C" fn softtimers_backup_arm(backup: Option<&softtimers_backup>, now:
     })
 }
 
-/// To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
-/// written to `count`, which may be NULL; 0 if the report was stale.
-/// Thread: its own.
+/// Call this when the descriptor was reported readable. Writes how often the timer has gone off since the
+/// last call to `count`, which may be NULL; 0 if the report was stale. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_expired(
     backup: Option<&softtimers_backup>,
@@ -97,9 +93,8 @@ pub extern "C" fn softtimers_backup_expired(
     })
 }
 
-/// The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
-/// tick, and of a one-shot timer the kernel's resolution.
-/// Thread: its own.
+/// The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the
+/// rate of a tick; for a one-shot timer, the kernel's resolution. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_interrupt_clock_resolution(backup: Option<&softtimers_backup>) -> u64 {
     Object::ask(backup, 0, |backup| {

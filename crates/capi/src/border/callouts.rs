@@ -1,7 +1,7 @@
 //! The callouts of a BSD kernel (Costello and Varghese 1998): calls at a later tick, by function and argument or by handle.
 //!
-//! `softtimers_tick` counts a tick and says whether softclock is wanted; `softtimers_softclock` makes the calls that are
-//! due; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
+//! `softtimers_tick` counts a tick and returns whether softclock is wanted; `softtimers_softclock` makes the
+//! due calls; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -25,13 +25,13 @@ pub type softtimers_callouts = Object<Callouts<softtimers_call>>;
 pub struct softtimers_callout_stats {
     /// Ticks that have passed.
     pub ticks: u64,
-    /// Ticks that wanted softclock.
+    /// Ticks after which softclock was wanted.
     pub raised: u64,
     /// Calls that were handed out.
     pub called: u64,
     /// The ticks by which softclock is behind.
     pub lag: u64,
-    /// The most that it was.
+    /// The greatest value of `lag` so far.
     pub most_lag: u64,
     /// Callouts that are set.
     pub pending: u64,
@@ -53,17 +53,14 @@ pub extern "C" fn softtimers_callouts_new(out: Option<&mut MaybeUninit<*mut soft
     Object::make(out, || Ok(Callouts::new(softtimers::bsd::owner())))
 }
 
-/// Frees a set of callouts; what is set is not called. NULL is no error.
-/// Thread: its own.
+/// Frees a set of callouts without calling them. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_callouts_free(callouts: Option<&'static softtimers_callouts>) -> c_int {
     Object::free(callouts)
 }
 
-/// Has `function(argument)` called after `ticks` ticks; zero is taken as one. The same call may be set several times.
-/// O(1) on average.
-/// -EINVAL: no function.
-/// Thread: its own.
+/// Schedules `function(argument)` after `ticks` ticks; zero is taken as one. The same call may be set several
+/// times. O(1) on average. -EINVAL: no function. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timeout(
     callouts: Option<&softtimers_callouts>,
@@ -77,10 +74,8 @@ pub extern "C" fn softtimers_timeout(
     })
 }
 
-/// Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
-/// same. Those with a handle are not looked at.
-/// -EINVAL: no function.
-/// Thread: its own.
+/// Cancels the callout with this function and argument that was set last: 1, or 0 if there is none, which
+/// costs the same. Ignores those with a handle. -EINVAL: no function. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_untimeout(
     callouts: Option<&softtimers_callouts>,
@@ -113,8 +108,7 @@ pub extern "C" fn softtimers_setcallout(
 }
 
 /// Cancels the callout of a handle. O(1).
-/// -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
-/// Thread: its own.
+/// -EINVAL: an invalid handle: called, cancelled, of another set, invented. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_unsetcallout(callouts: Option<&softtimers_callouts>, handle: u64) -> c_int {
     Object::with(callouts, |callouts| {
@@ -123,18 +117,15 @@ pub extern "C" fn softtimers_unsetcallout(callouts: Option<&softtimers_callouts>
     })
 }
 
-/// A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
-/// while nothing is near.
-/// Thread: its own.
+/// Counts a tick of the clock: 1 if softclock is wanted, because a call is due or was left from before,
+/// otherwise 0. A compare while nothing is near. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_tick(callouts: Option<&softtimers_callouts>) -> c_int {
     Object::with(callouts, |callouts| Ok(callouts.tick().into()))
 }
 
-/// The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
-/// then, and may be set again by what it does.
-/// -EINVAL: no `call`.
-/// Thread: its own.
+/// Returns the next due call: 1 and writes it to `call`, or 0 when all have been handed out. It is no longer
+/// set then, and may set itself again. -EINVAL: no `call`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_softclock_next(
     callouts: Option<&softtimers_callouts>,
@@ -152,10 +143,9 @@ pub extern "C" fn softtimers_softclock_next(
     })
 }
 
-/// As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
-/// the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
-/// -EINVAL: no `call`.
-/// Thread: its own.
+/// As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be released
+/// between two: 1 and the call is written to `call`, 2 if there may be more to do, 0 when all have been
+/// handed out. -EINVAL: no `call`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_softclock_step(
     callouts: Option<&softtimers_callouts>,
@@ -174,9 +164,8 @@ pub extern "C" fn softtimers_softclock_step(
     })
 }
 
-/// From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
-/// was held before, else 0.
-/// Thread: its own.
+/// Makes ticks only count until `softtimers_release`: `softtimers_hardclock` calls nothing. May be nested. 1
+/// if something was held before, otherwise 0. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_hold(callouts: Option<&softtimers_callouts>) -> c_int {
     Object::with(callouts, |callouts| {
@@ -186,7 +175,7 @@ pub extern "C" fn softtimers_hold(callouts: Option<&softtimers_callouts>) -> c_i
     })
 }
 
-/// The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
+/// Ends a `softtimers_hold`: 1 if softclock should run now, because it is wanted and nothing else is held.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_release(callouts: Option<&softtimers_callouts>) -> c_int {

@@ -1,4 +1,4 @@
-//! The clock, and what belongs to no object.
+//! The clock, and functions for all objects.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC, as `uint64_t`. SOFTTIMERS_NEVER stands for no time.
 
@@ -11,13 +11,14 @@ use crate::object::AnyObject;
 /// The version that this header was written for: major, minor and patch, each in a byte.
 pub const SOFTTIMERS_VERSION: u32 = 0x000200;
 
-/// No time: nothing is pending, or nothing was asked for.
+/// No time: nothing is pending, or none was given.
 pub const SOFTTIMERS_NEVER: u64 = u64::MAX;
 
-/// A function that is to be called with its argument. The library never calls one; it hands them out when they are due.
+/// A function to be called with its argument. The library never calls one; it hands them out when they are
+/// due.
 pub type softtimers_function = Option<unsafe extern "C" fn(argument: *mut c_void)>;
 
-/// A due call: a function and its argument. The function may be NULL where the argument says enough.
+/// A due call: a function and its argument. The function may be NULL if the argument suffices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct softtimers_call {
@@ -49,17 +50,15 @@ pub extern "C" fn softtimers_measure_resolution() -> u64 {
     Monotonic.resolution_hz()
 }
 
-/// The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes back, in no
-/// thread and between none. With a resolution of 10^9 it is `softtimers_now`.
-/// Thread: any.
+/// The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes
+/// back, within a thread or between threads. With a resolution of 10^9 it is `softtimers_now`. Thread: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_measure_time() -> u64 {
     ticks(Monotonic.now().as_nanos())
 }
 
-/// Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
-/// another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
-/// Always 0.
+/// Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and
+/// the program must synchronise the two threads. Any object may be given, and no other pointer. Always 0.
 /// Thread: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_adopt(object: Option<&AnyObject>) -> c_int {
@@ -67,17 +66,16 @@ pub extern "C" fn softtimers_adopt(object: Option<&AnyObject>) -> c_int {
     0
 }
 
-/// The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
-/// is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
+/// Returns the number of an object's life, unique among all objects. With `softtimers_lives` a loop over due
+/// events detects that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
 /// Thread: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_life(object: Option<&AnyObject>) -> u64 {
     AnyObject::life(object)
 }
 
-/// 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
-/// function that may be given a freed object.
-/// Thread: any.
+/// Returns 1 if the object still has this life, 0 if it was freed, even if another object is in its place.
+/// Only this function may be given a freed object. Thread: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_lives(object: Option<&AnyObject>, life: u64) -> c_int {
     AnyObject::lives(object, life).into()

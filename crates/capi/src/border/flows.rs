@@ -1,7 +1,7 @@
-//! Many flows, each at a rate of its own: packets go in as they come and come out when they may leave.
+//! Many flows, each at its own rate: packets go in as they come and come out when they may leave.
 //!
 //! One `softtimers_flows` is enough for all connections of a program: `softtimers_flows_turn`, then
-//! `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` says when to look next.
+//! `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` returns when to check next.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ pub struct softtimers_departure {
     pub flow: u64,
     /// The packet that was enqueued.
     pub packet: u64,
-    /// Its intended time: its place in the flow's schedule.
+    /// Its scheduled time.
     pub place: u64,
     /// The time between its scheduled time and its departure, in nanoseconds.
     pub lateness_ns: u64,
@@ -62,16 +62,14 @@ pub extern "C" fn softtimers_flows_new(
     })
 }
 
-/// Frees a queue and forgets what is in it. NULL is no error.
-/// Thread: its own.
+/// Frees a queue and discards its packets. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_free(flows: Option<&'static softtimers_flows>) -> c_int {
     Object::free(flows)
 }
 
 /// Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
-/// -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
-/// Thread: its own.
+/// -EINVAL: a NULL argument, or a pace that `softtimers_pace_new` would refuse. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_add(
     flows: Option<&softtimers_flows>,
@@ -89,9 +87,8 @@ pub extern "C" fn softtimers_flows_add(
     })
 }
 
-/// Removes a flow and forgets what it had waiting: how many packets that was.
-/// -EINVAL: a handle that names nothing.
-/// Thread: its own.
+/// Removes a flow and discards its waiting packets; returns their number. -EINVAL: an invalid handle. Thread:
+/// its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_remove(flows: Option<&softtimers_flows>, flow: u64) -> c_int {
     Object::with(flows, |flows| {
@@ -101,9 +98,8 @@ pub extern "C" fn softtimers_flows_remove(flows: Option<&softtimers_flows>, flow
     })
 }
 
-/// Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
-/// -EINVAL: something is missing, no rate or two, or a handle that names nothing.
-/// Thread: its own.
+/// Changes a flow's rate from `now` on, without a burst, to that of `pace`, in the same unit as before.
+/// -EINVAL: a NULL argument, no rate or two, or an invalid handle. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_set_rate(
     flows: Option<&softtimers_flows>,
@@ -120,8 +116,7 @@ pub extern "C" fn softtimers_flows_set_rate(
 }
 
 /// Enqueues a packet of `bytes` bytes that may leave from `now` on. O(1).
-/// -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
-/// Thread: its own.
+/// -EINVAL: an invalid handle. -ENOBUFS: the flow or the queue is full. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_enqueue(
     flows: Option<&softtimers_flows>,
@@ -151,10 +146,9 @@ pub extern "C" fn softtimers_flows_turn(flows: Option<&softtimers_flows>, now: u
     })
 }
 
-/// The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
-/// be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
-/// -EINVAL: no `departure`.
-/// Thread: its own.
+/// The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. If
+/// one cannot be sent for want of room, keep it, and take no other until there is room: its departure has
+/// been counted. -EINVAL: no `departure`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_pop(
     flows: Option<&softtimers_flows>,

@@ -24,8 +24,7 @@ pub extern "C" fn softtimers_histogram_new(
     Object::make(out, || Ok(Histogram::new()))
 }
 
-/// Frees a histogram. NULL is no error.
-/// Thread: its own.
+/// Frees a histogram. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_free(histogram: Option<&'static softtimers_histogram>) -> c_int {
     Object::free(histogram)
@@ -47,9 +46,8 @@ pub extern "C" fn softtimers_histogram_record(
     })
 }
 
-/// Adds all that `other` has counted, which is left as it is.
-/// -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
-/// Thread: that of both.
+/// Adds all counts of `other`, which does not change. -EINVAL: they are the same. -EOVERFLOW: more than 2^63
+/// counts in all. Thread: that of both.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_merge(
     histogram: Option<&softtimers_histogram>,
@@ -65,8 +63,7 @@ pub extern "C" fn softtimers_histogram_merge(
     })
 }
 
-/// Forgets everything.
-/// Thread: its own.
+/// Resets a histogram. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_clear(histogram: Option<&softtimers_histogram>) -> c_int {
     Object::with(histogram, |histogram| {
@@ -103,8 +100,8 @@ pub extern "C" fn softtimers_histogram_mean(histogram: Option<&softtimers_histog
     Object::ask(histogram, 0.0, |histogram| histogram.mean().unwrap_or(0.0))
 }
 
-/// The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is taken into 0 to 1.
-/// Thread: its own.
+/// The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is clamped to
+/// 0 to 1. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_quantile(histogram: Option<&softtimers_histogram>, q: f64) -> u64 {
     Object::ask(histogram, 0, |histogram| histogram.quantile(if q.is_nan() { 0.0 } else { q }).unwrap_or(0))

@@ -1,8 +1,9 @@
 //! Many interval timers behind one kernel timer (Costello and Varghese 1998, figures 6 and 7).
 //!
-//! The queue of the expired is the truth; the descriptor or the signal says that it is worth looking. So reap until
-//! -EAGAIN. The process's own ITIMER_REAL is not touched; a program that uses it takes another signal than SIGALRM for a
-//! set, or a descriptor, since Linux drops ITIMER_REAL's signal where a set's is still pending.
+//! The queue of expired timers is authoritative; the descriptor or the signal is only a hint to check it. So
+//! reap until -EAGAIN. The process's own ITIMER_REAL is not touched; a program that uses it needs another
+//! signal than SIGALRM for a set, or a descriptor, since Linux drops ITIMER_REAL's signal while a set's is
+//! still pending.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -17,16 +18,16 @@ impl Kind for MultiTimers<TimeVal> {
     const NAME: &'static str = "softtimers_itimers";
 }
 
-/// A set of interval timers. It ends with the process, and is not to be used in a child of `fork`.
+/// A set of interval timers. It ends with the process; do not use it in a child of `fork`.
 pub type softtimers_itimers = Object<MultiTimers<TimeVal>>;
 
 /// The setting of an interval timer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_setting {
-    /// Until the next expiry; 0 of a timer that has expired and was not reaped.
+    /// Until the next expiry; 0 for a timer that has expired and was not reaped.
     pub value_ns: u64,
-    /// From one expiry to the next; 0 of a timer that expires once.
+    /// From one expiry to the next; 0 for a timer that expires once.
     pub interval_ns: u64,
 }
 
@@ -40,7 +41,7 @@ pub struct softtimers_expired {
     pub label: u64,
     /// The time at which it expired.
     pub at: u64,
-    /// 1 if it has an interval and runs again, else 0.
+    /// 1 if it has an interval and runs again, otherwise 0.
     pub runs: u32,
     /// Always zero.
     pub reserved: u32,
@@ -60,10 +61,9 @@ pub extern "C" fn softtimers_itimers_new(
     Object::make(out, || Ok(MultiTimers::with_descriptor(quota(most)?)?))
 }
 
-/// Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program has a handler
-/// for it or waits for it: most signals end a process that does neither.
-/// -EINVAL: `out` is NULL, `most` is above 2^27, or no signal that a program can handle. Others: the kernel refuses
-/// another timer.
+/// Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program
+/// must handle it or wait for it: most signals end a process that does neither. -EINVAL: `out` is NULL,
+/// `most` is above 2^27, or a program cannot handle the signal. Others: the kernel refuses another timer.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_new_signal(
@@ -74,15 +74,13 @@ pub extern "C" fn softtimers_itimers_new_signal(
     Object::make(out, || Ok(MultiTimers::with_signal(signal, quota(most)?)?))
 }
 
-/// Frees a set and all its timers. NULL is no error.
-/// Thread: its own.
+/// Frees a set and all its timers. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_free(itimers: Option<&'static softtimers_itimers>) -> c_int {
     Object::free(itimers)
 }
 
-/// Its descriptor, to be watched for reading and neither read nor closed.
-/// -EINVAL: one with a signal.
+/// Returns its descriptor. Watch it for reading; neither read nor close it. -EINVAL: the set has a signal.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_fd(itimers: Option<&softtimers_itimers>) -> c_int {
@@ -90,8 +88,7 @@ pub extern "C" fn softtimers_itimers_fd(itimers: Option<&softtimers_itimers>) ->
 }
 
 /// Creates a timer; its handle is written to `handle`.
-/// -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
-/// Thread: its own.
+/// -EINVAL: no `handle`, or a value of 0. -EAGAIN: the set is full. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_create(
     itimers: Option<&softtimers_itimers>,
@@ -108,10 +105,9 @@ pub extern "C" fn softtimers_itimer_create(
     })
 }
 
-/// Sets a timer anew, with another label, whether it runs or has expired. Writes its former setting to `former`,
-/// which may be NULL.
-/// -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
-/// Thread: its own.
+/// Sets a timer again, with another label, whether it runs or has expired. Writes its former setting to
+/// `former`, which may be NULL. -EINVAL: a value of 0, or an invalid handle: cancelled, reaped, of another
+/// set, invented. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_reset(
     itimers: Option<&softtimers_itimers>,
@@ -143,8 +139,8 @@ pub extern "C" fn softtimers_itimer_cancel(
     })
 }
 
-/// Tells the setting of a timer. -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it
-/// is. Thread: its own.
+/// Writes the setting of a timer to `setting`. -EINVAL: no `setting`, or an invalid handle; then `setting`
+/// does not change. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_query(
     itimers: Option<&softtimers_itimers>,
@@ -158,10 +154,8 @@ pub extern "C" fn softtimers_itimer_query(
     })
 }
 
-/// The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
-/// this is.
-/// -EAGAIN: none has expired. -EINVAL: no `expired`.
-/// Thread: its own.
+/// Takes the timer that expired first out of the queue. If it has an interval it runs again, from its expiry,
+/// however late this call is. -EAGAIN: none has expired. -EINVAL: no `expired`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_reap(
     itimers: Option<&softtimers_itimers>,
@@ -181,20 +175,18 @@ pub extern "C" fn softtimers_itimer_reap(
     })
 }
 
-/// Timers that exist, running or expired.
-/// Thread: its own.
+/// Returns the number of timers, running or expired. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_len(itimers: Option<&softtimers_itimers>) -> usize {
     Object::ask(itimers, 0, |itimers| itimers.len())
 }
 
 /// `setitimer(ITIMER_MULTIREAL, value, ovalue)` of the paper's figure 6. `value->it_value` not zero: sets a new timer if
-/// `ovalue->it_value` is {-1, -1}, and writes its handle there; else the timer whose handle it is, and writes what that
-/// was set to to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends the timer whose handle it
-/// is.
-/// -EINVAL: something is missing, no time, or a handle that names nothing; -EAGAIN: there are as many timers as the set
-/// may have. Nothing has changed then. (The paper returns -1 and sets errno.)
-/// Thread: its own.
+/// `ovalue->it_value` is {-1, -1}, and writes its handle there; otherwise the timer with that handle, and
+/// writes its former setting to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends
+/// the timer with the handle in `ovalue->it_value`. -EINVAL: a NULL argument, an invalid time, or an invalid
+/// handle; -EAGAIN: the set is full. Nothing changes then. (The paper returns -1 and sets errno.) Thread: its
+/// own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_multi_setitimer(
     itimers: Option<&softtimers_itimers>,
@@ -211,10 +203,9 @@ pub extern "C" fn softtimers_multi_setitimer(
 }
 
 /// `getitimer(ITIMER_MULTIREAL, value)` of the paper's figure 7. `value->it_value` {-1, -1}: reaps the timer that expired
-/// first, and writes its handle there and its label to `value->it_interval`. Else it is a handle, and what that timer is
-/// set to is written to `value`.
-/// -EAGAIN: none has expired. -EINVAL: something is missing, or a handle that names nothing; nothing has changed then.
-/// Thread: its own.
+/// first, and writes its handle there and its label to `value->it_interval`. Otherwise it is a handle, and
+/// the setting of that timer is written to `value`. -EAGAIN: none has expired. -EINVAL: a NULL argument, or
+/// an invalid handle; nothing changes then. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_multi_getitimer(
     itimers: Option<&softtimers_itimers>,
@@ -240,7 +231,7 @@ fn setting(value_ns: u64, interval_ns: u64) -> Setting {
     Setting { value: Duration::from_nanos(value_ns), interval: Duration::from_nanos(interval_ns) }
 }
 
-/// Labels are a `timeval` each, for the paper's interface; a plain one is the first half.
+/// Labels are a `timeval` each, for the paper's interface; a plain label is its first half.
 fn to_label(label: u64) -> TimeVal {
     TimeVal { sec: label as i64, usec: 0 }
 }

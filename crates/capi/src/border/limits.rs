@@ -1,7 +1,8 @@
-//! Limits on input: whether packets may be taken at all, so that a program that gets more than it can handle gets some of
-//! it done.
+//! Limits on input: whether packets may be taken at all, so that a program under overload still finishes some
+//! of its work.
 //!
-//! Both answer with the time from which input is open: 0 while it is, else the time until which it is shut.
+//! Both return the time from which input is open: 0 while it is open, otherwise the time until which it is
+//! shut.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -24,13 +25,12 @@ impl Kind for Feedback {
 /// Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1).
 pub type softtimers_feedback = Object<Feedback>;
 
-/// Shuts input when packets have had their share of a processor (section 7).
+/// Shuts input when packets have used their share of a CPU (section 7).
 pub type softtimers_cpu_limit = Object<CpuLimit>;
 
-/// Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
-/// times what draining it takes.
-/// -EINVAL: `out` is NULL, or a capacity of zero.
-/// Thread: any; it belongs to the caller's.
+/// Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and
+/// after four times its drain time. -EINVAL: `out` is NULL, or a capacity of zero. Thread: any; it belongs to
+/// the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_new(
     capacity: u32,
@@ -42,8 +42,7 @@ pub extern "C" fn softtimers_feedback_new(
     })
 }
 
-/// Frees a feedback. NULL is no error.
-/// Thread: its own.
+/// Frees a feedback. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_free(feedback: Option<&'static softtimers_feedback>) -> c_int {
     Object::free(feedback)
@@ -75,16 +74,14 @@ pub extern "C" fn softtimers_feedback_drained(
     })
 }
 
-/// From when input is open.
-/// Thread: its own.
+/// Returns the time from which input is open. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_input(feedback: Option<&softtimers_feedback>, now: u64) -> u64 {
     Object::ask(feedback, SOFTTIMERS_NEVER, |feedback| open_from(feedback.input(Timestamp::from_nanos(now))))
 }
 
-/// Makes a limit of `percent` of a processor in each period; 0 for the paper's period of 10 ms.
-/// -EINVAL: `out` is NULL, or more than 100 percent.
-/// Thread: any; it belongs to the caller's.
+/// Makes a limit of `percent` of a CPU in each period; 0 for the paper's period of 10 ms. -EINVAL: `out` is
+/// NULL, or more than 100 percent. Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_new(
     percent: u32,
@@ -101,15 +98,13 @@ pub extern "C" fn softtimers_cpu_limit_new(
     })
 }
 
-/// Frees a limit. NULL is no error.
-/// Thread: its own.
+/// Frees a limit. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_free(limit: Option<&'static softtimers_cpu_limit>) -> c_int {
     Object::free(limit)
 }
 
-/// The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
-/// Thread: its own.
+/// The handling of packets begins; the thread's CPU time is `cpu_ns`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_begin(limit: Option<&softtimers_cpu_limit>, cpu_ns: u64) -> c_int {
     Object::with(limit, |limit| {
@@ -118,8 +113,7 @@ pub extern "C" fn softtimers_cpu_limit_begin(limit: Option<&softtimers_cpu_limit
     })
 }
 
-/// It is over; the count stands at `cpu_ns`.
-/// Thread: its own.
+/// The handling of packets is over; the thread's CPU time is `cpu_ns`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_end(
     limit: Option<&softtimers_cpu_limit>,
@@ -131,8 +125,7 @@ pub extern "C" fn softtimers_cpu_limit_end(
     })
 }
 
-/// From when input is open.
-/// Thread: its own.
+/// Returns the time from which input is open. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_input(limit: Option<&softtimers_cpu_limit>, now: u64) -> u64 {
     Object::ask(limit, SOFTTIMERS_NEVER, |limit| open_from(limit.input(Timestamp::from_nanos(now))))

@@ -1,7 +1,7 @@
 //! Pacing: when the next packet of a flow may leave.
 //!
-//! Tell it when a packet left, and it says when the next one may: on schedule at the rate, after a stall a little faster,
-//! never in a burst. It reads no clock and sends nothing.
+//! Tell it when a packet left, and it returns when the next one may: on schedule at the rate, after a stall a
+//! little faster, never in a burst. It reads no clock and sends nothing.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -39,19 +39,18 @@ pub struct softtimers_pace_config {
     pub strategy: u32,
 }
 
-/// At its place in the schedule, but no sooner than the burst interval after the last.
+/// At its scheduled time, but no sooner than the burst interval after the last.
 pub const SOFTTIMERS_PACE_EXACT: u32 = 0;
 /// The paper's rule: one interval from now, or one burst interval while behind.
 pub const SOFTTIMERS_PACE_TWO_SPEED: u32 = 1;
-/// At its place, however close: it bursts after each stall.
+/// At its scheduled time, however close: it bursts after each stall.
 pub const SOFTTIMERS_PACE_FIXED: u32 = 2;
 /// One interval after the last: it drifts.
 pub const SOFTTIMERS_PACE_RELATIVE: u32 = 3;
 
-/// Makes a flow that has not started. softtimers_pace_start comes before anything else: until then the schedule begins at
-/// time zero.
-/// -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
-/// Thread: any; it belongs to the caller's.
+/// Makes a flow that has not started. Call softtimers_pace_start first: until then the schedule begins at
+/// time zero. -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or an
+/// unknown strategy. Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_new(
     config: Option<&softtimers_pace_config>,
@@ -63,25 +62,22 @@ pub extern "C" fn softtimers_pace_new(
     })
 }
 
-/// Frees a flow. NULL is no error.
-/// Thread: its own.
+/// Frees a flow. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_free(pace: Option<&'static softtimers_pace>) -> c_int {
     Object::free(pace)
 }
 
-/// Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
-/// start and after an idle time.
-/// Thread: its own.
+/// Begins a train: the first packet may leave at `now`, which is returned, and earlier times do not count.
+/// Call it at the start and after an idle time. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_start(pace: Option<&softtimers_pace>, now: u64) -> u64 {
     Object::ask(pace, SOFTTIMERS_NEVER, |pace| pace.start(Timestamp::from_nanos(now)).as_nanos())
 }
 
 /// Records that `packets` packets of `bytes` bytes in all left together at `now`; returns the earliest time for the next one.
-/// Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
-/// -EAGAIN does not: send it when the socket is writable.
-/// Thread: its own.
+/// Times must not go backwards. A packet that the kernel has refused uses up its scheduled time: call this
+/// for it, too. One that failed with -EAGAIN does not: send it when the socket is writable. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_departed(
     pace: Option<&softtimers_pace>,
@@ -94,10 +90,9 @@ pub extern "C" fn softtimers_pace_departed(
     })
 }
 
-/// Changes the rate from `now` on, without a burst, to that of `config`, which counts what it counted before: packets or
-/// bits. The rest of `config` does not count. The earliest time for the next packet is written to `next`.
-/// -EINVAL: something is missing, no rate or two, or bits for packets.
-/// Thread: its own.
+/// Changes the rate from `now` on, without a burst, to that of `config`, in the same unit as before: packets
+/// or bits. The other fields of `config` are ignored. Writes the earliest time for the next packet to `next`.
+/// -EINVAL: a NULL argument, no rate or two, or bits for packets. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_set_rate(
     pace: Option<&softtimers_pace>,
@@ -116,8 +111,8 @@ pub extern "C" fn softtimers_pace_set_rate(
     })
 }
 
-/// The intended time of the next departure, against which lateness is measured: ask before softtimers_pace_departed.
-/// Thread: its own.
+/// Returns the scheduled time of the next departure, against which lateness is measured: call it before
+/// softtimers_pace_departed. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_place(pace: Option<&softtimers_pace>) -> u64 {
     Object::ask(pace, SOFTTIMERS_NEVER, |pace| pace.place().as_nanos())
@@ -137,8 +132,7 @@ pub extern "C" fn softtimers_pace_forfeited(pace: Option<&softtimers_pace>) -> u
     Object::ask(pace, 0, |pace| pace.forfeited())
 }
 
-/// Places that have passed unused and may still be made up.
-/// Thread: its own.
+/// Scheduled times that have passed unused and may still be made up. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_behind(pace: Option<&softtimers_pace>, now: u64) -> u64 {
     Object::ask(pace, 0, |pace| pace.behind(Timestamp::from_nanos(now)))

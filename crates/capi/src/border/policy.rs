@@ -1,7 +1,7 @@
-//! Receive policies: when to look at a source of packets.
+//! Receive policies: when to poll a source of packets.
 //!
-//! A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and decides when
-//! the next one is: now, at a time, or when the kernel wakes the program.
+//! A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of
+//! it and decides when the next one is: now, at a time, or when the kernel wakes the program.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ impl Kind for AnyPolicy {
     const NAME: &'static str = "softtimers_policy";
 }
 
-/// When to look at one source.
+/// Decides when to poll one source.
 pub type softtimers_policy = Object<AnyPolicy>;
 
 /// A policy and its parameters. Zeros of those are the defaults.
@@ -26,25 +26,25 @@ pub type softtimers_policy = Object<AnyPolicy>;
 pub struct softtimers_policy_config {
     /// One of the constants.
     pub kind: u32,
-    /// Packets wanted in each poll, on average: of a delay bound and of aggregation.
+    /// The target number of packets per poll, on average: for a delay bound and for aggregation.
     pub quota: u32,
     /// The longest wait for a poll, the period of a constant period, how long to spin or to watch.
     pub time_ns: u64,
 }
 
-/// When to look next.
+/// When to poll next.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_next {
     /// One of the constants.
     pub what: u32,
-    /// The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, else SOFTTIMERS_NEVER.
+    /// The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, otherwise SOFTTIMERS_NEVER.
     pub time: u64,
 }
 
-/// By one number, the longest delay: polls while that is worth it. The default.
+/// By one number, the longest delay: polls while that pays. The default.
 pub const SOFTTIMERS_POLICY_DELAY_BOUND: u32 = 0;
-/// So that a wanted number of packets is found (soft timers, section 4.2).
+/// At the interval that finds a target number of packets (soft timers, section 4.2).
 pub const SOFTTIMERS_POLICY_AGGREGATION: u32 = 1;
 /// By mean and spread of the gaps between packets (Dovrolis, Thayer and Ramanathan 2001).
 pub const SOFTTIMERS_POLICY_HIP: u32 = 2;
@@ -59,17 +59,17 @@ pub const SOFTTIMERS_POLICY_SPIN_THEN_BLOCK: u32 = 6;
 /// At every trigger state, with a watchdog.
 pub const SOFTTIMERS_POLICY_WATCHDOG: u32 = 7;
 
-/// As soon as it is its turn again.
+/// At its next turn.
 pub const SOFTTIMERS_LOOK_NOW: u32 = 0;
 /// At a time; its wake-up stays off until then.
 pub const SOFTTIMERS_LOOK_AT: u32 = 1;
-/// At every trigger state; a packet that nobody has taken for a while wakes the program.
+/// At every trigger state; a packet that has waited for a while wakes the program.
 pub const SOFTTIMERS_LOOK_WATCHED: u32 = 2;
-/// When a packet has arrived: the wake-up is to be enabled, and the source looked at once more after that.
+/// When a packet has arrived: enable the wake-up, then poll the source once more.
 pub const SOFTTIMERS_LOOK_ARMED: u32 = 3;
 
 /// Makes a policy.
-/// -EINVAL: `config` or `out` is NULL, or no such policy; a constant period or a spin without a time.
+/// -EINVAL: `config` or `out` is NULL, or an unknown policy; a constant period or a spin without a time.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_new(
@@ -79,14 +79,13 @@ pub extern "C" fn softtimers_policy_new(
     Object::make(out, || config.ok_or(Errno::INVALID)?.read())
 }
 
-/// Frees a policy. NULL is no error.
-/// Thread: its own.
+/// Frees a policy. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_free(policy: Option<&'static softtimers_policy>) -> c_int {
     Object::free(policy)
 }
 
-/// A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
+/// Records a packet that arrived at `at`: call it for each, in order, before `softtimers_policy_looked`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_arrived(policy: Option<&softtimers_policy>, at: u64) -> c_int {
@@ -118,8 +117,8 @@ pub extern "C" fn softtimers_policy_looked(
     })
 }
 
-/// The program is about to sleep. When to look next is written to `next`, which may be NULL.
-/// Thread: its own.
+/// Notes that the program is about to sleep. Writes when to poll next to `next`, which may be NULL. Thread:
+/// its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_idle(
     policy: Option<&softtimers_policy>,
@@ -147,7 +146,7 @@ impl From<Next> for softtimers_next {
 }
 
 impl softtimers_policy_config {
-    /// A kind is a place in the list of policies.
+    /// A kind is an index in the list of policies.
     fn read(&self) -> Result<AnyPolicy, Errno> {
         let (name, _) = AnyPolicy::ALL.get(self.kind as usize).ok_or(Errno::INVALID)?;
         let settings = PolicySettings {

@@ -1,7 +1,7 @@
 //! Soft timers: events with due times, fired at the points where a program checks the clock.
 //!
 //! After a handler, after a system call, before sleeping: `softtimers_timers_trigger` costs a compare when nothing is
-//! due. Due events are pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
+//! due. Pull due events with `softtimers_timers_next`, or call them by `softtimers_timers_run`.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub struct Timers {
     timers: SoftTimers<softtimers_call>,
     seal: Seal,
     turn: Option<Turn>,
-    /// The time by which a delay ends later because the clock steps.
+    /// The time added to a delay because of the clock's step.
     clock_step_ns: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct softtimers_fired {
     pub call: softtimers_call,
     /// The handle it had; dead from now on.
     pub handle: u64,
-    /// The time it was asked for.
+    /// The requested due time.
     pub due: u64,
     /// The time of the turn minus `due`.
     pub lateness_ns: u64,
@@ -74,10 +74,10 @@ pub struct softtimers_stats {
 
 /// Slack: a tenth of the delay, at most 50 us.
 pub const SOFTTIMERS_SLACK_DEFAULT: u64 = u64::MAX;
-/// Slack: any lateness; the event never asks for the hardware timer.
+/// Slack: any lateness; the event never arms the hardware timer.
 pub const SOFTTIMERS_SLACK_DEFERRABLE: u64 = u64::MAX - 1;
-/// To be added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that time-outs
-/// which seldom fire share work.
+/// Added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that
+/// time-outs which rarely fire share wake-ups.
 pub const SOFTTIMERS_SLACK_ROUNDED: u64 = 1_u64 << 62;
 
 /// A system call has returned.
@@ -117,8 +117,7 @@ pub extern "C" fn softtimers_timers_new(
     })
 }
 
-/// Frees a set of timers and all that is pending in it, which is not called. NULL is no error.
-/// Thread: its own.
+/// Frees a set of timers without calling its pending events. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_free(timers: Option<&'static softtimers_timers>) -> c_int {
     Object::free(timers)
@@ -126,8 +125,7 @@ pub extern "C" fn softtimers_timers_free(timers: Option<&'static softtimers_time
 
 /// Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
 /// `handle`, which may be NULL. O(1).
-/// -EINVAL: a slack of 2^63 or more that is none of the constants.
-/// Thread: its own.
+/// -EINVAL: a slack of 2^63 or more other than the constants. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_schedule(
     timers: Option<&softtimers_timers>,
@@ -164,8 +162,8 @@ pub extern "C" fn softtimers_timers_schedule_at(
 }
 
 /// Moves a pending event to `delay_ns` after `now`. O(1).
-/// -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
-/// Thread: its own.
+/// -EINVAL: an invalid slack, or an invalid handle: called, cancelled, of another set, invented. Thread: its
+/// own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_reschedule(
     timers: Option<&softtimers_timers>,
@@ -217,7 +215,7 @@ pub extern "C" fn softtimers_timers_cancel(
     })
 }
 
-/// Tells whether an event is pending: 1 or 0. 0 also for a handle that names nothing. Thread: its own.
+/// Returns whether an event is pending: 1 or 0. 0 also for an invalid handle. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_is_pending(timers: Option<&softtimers_timers>, handle: u64) -> c_int {
     Object::with(timers, |timers| {
@@ -226,10 +224,9 @@ pub extern "C" fn softtimers_timers_is_pending(timers: Option<&softtimers_timers
     })
 }
 
-/// The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
-/// which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
-/// -EINVAL: no function.
-/// Thread: its own.
+/// The paper's operation 3: schedules `function(argument)` at least `ticks` ticks of the measurement clock
+/// from now, which is read here. Its handle is written to `handle`, which may be NULL. Its slack is zero.
+/// -EINVAL: no function. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_schedule_soft_event(
     timers: Option<&softtimers_timers>,
@@ -240,17 +237,15 @@ pub extern "C" fn softtimers_schedule_soft_event(
 ) -> c_int {
     Object::with(timers, |timers| {
         let call = softtimers_call { function: Some(function.ok_or(Errno::INVALID)?), argument };
-        // At least T + 1 ticks, for the clock may be up to one tick further than it reads.
+        // At least T + 1 ticks, because the clock may be up to one tick further than it reads.
         write(handle, timers.schedule(softtimers_now(), nanos(ticks.saturating_add(1)), 0, call)?);
         Ok(0)
     })
 }
 
-/// Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
-/// 0 if nothing is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
-/// A compare when nothing is due.
-/// -EINVAL: a `source` that is none of the constants.
-/// Thread: its own.
+/// Visits a trigger state. 1 if an event may be due, and then `softtimers_timers_next` hands out those due at
+/// `now`; 0 if none is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each
+/// one ends. A compare when nothing is due. -EINVAL: a `source` other than the constants. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_trigger(
     timers: Option<&softtimers_timers>,
@@ -289,9 +284,9 @@ pub extern "C" fn softtimers_timers_next(
     })
 }
 
-/// The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
-/// a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
-/// Thread: its own.
+/// Returns the earliest time at which a hardware timer must fire if no trigger state is met, for
+/// `softtimers_backup_arm` or a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Firing earlier is
+/// harmless; firing later makes events late. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_poll_at(timers: Option<&softtimers_timers>) -> u64 {
     Object::ask(timers, SOFTTIMERS_NEVER, |timers| {
@@ -348,7 +343,7 @@ pub extern "C" fn softtimers_timers_lateness(
 impl Timers {
     #[inline]
     fn schedule(&mut self, now: u64, delay: u64, slack_ns: u64, call: softtimers_call) -> Result<u64, Errno> {
-        // A delay would be taken apart into seconds and nanoseconds, and put together again.
+        // Avoids converting a delay to seconds and nanoseconds and back.
         let due = now.saturating_add(delay.saturating_add(self.clock_step_ns));
         let (now, due) = (Timestamp::from_nanos(now), Timestamp::from_nanos(due));
         let id = self.timers.schedule_at(now, due, slack(slack_ns)?, call);

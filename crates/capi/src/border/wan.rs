@@ -1,6 +1,7 @@
 //! A network path in virtual time: delay, rate, queue and loss, for tests, the same for the same seed.
 //!
-//! Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; time is whatever the caller says.
+//! Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; the caller supplies
+//! the time.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -27,7 +28,8 @@ pub type softtimers_wan = Object<Wan<u64>>;
 pub struct softtimers_path {
     /// The rate of the slowest link; 0 for none.
     pub bits_per_second: u64,
-    /// The limit of the queue in packets: one of the three limits is not zero, or all are, for 1,000 packets.
+    /// The limit of the queue in packets. At most one of the three limits may be nonzero; if all are zero,
+    /// 1,000 packets.
     pub queue_packets: u32,
     /// Bytes a packet takes on the link beyond its own, at most 65,535.
     pub overhead: u32,
@@ -65,7 +67,7 @@ pub struct softtimers_delivery {
     pub bytes: u32,
     /// SOFTTIMERS_UP or SOFTTIMERS_DOWN.
     pub way: u32,
-    /// 1 if it is the second copy, else 0.
+    /// 1 if it is the second copy, otherwise 0.
     pub copy: u32,
     /// Always zero.
     pub reserved: u32,
@@ -81,9 +83,9 @@ pub struct softtimers_wan_counters {
     pub duplicated: u64,
     /// Packets that came out.
     pub delivered: u64,
-    /// Found the queue full.
+    /// Packets that found the queue full.
     pub queue_drops: u64,
-    /// Found more held than a path may hold.
+    /// Packets beyond the emulator's own limit.
     pub overflowed: u64,
     /// Lost on the way.
     pub lost: u64,
@@ -96,15 +98,15 @@ pub const SOFTTIMERS_UP: u32 = 0;
 /// From the server to the client.
 pub const SOFTTIMERS_DOWN: u32 = 1;
 
-/// It is on its way.
+/// The packet is under way.
 pub const SOFTTIMERS_ACCEPTED: c_int = 0;
 /// The queue is full.
 pub const SOFTTIMERS_QUEUE_FULL: c_int = 1;
-/// More is held than a path may hold: a quarter of a million packets, 256 MiB.
+/// The emulator's own limit is reached: a quarter of a million packets, 256 MiB.
 pub const SOFTTIMERS_OVERFLOW: c_int = 2;
 
-/// Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides all that is at random.
-/// -EINVAL: `out` is NULL, or a path that cannot be: two kinds of queue, a share above 10^9, a jitter above the delay.
+/// Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides everything random. -EINVAL:
+/// `out` is NULL, or an invalid path: two kinds of queue, a share above 10^9, a jitter above the delay.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_new(
@@ -119,17 +121,14 @@ pub extern "C" fn softtimers_wan_new(
     })
 }
 
-/// Frees a path and what is under way. NULL is no error.
-/// Thread: its own.
+/// Frees a path and the packets under way. Does nothing for NULL. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_free(wan: Option<&'static softtimers_wan>) -> c_int {
     Object::free(wan)
 }
 
-/// A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
-/// accepted may still be lost.
-/// -EINVAL: no such way.
-/// Thread: its own.
+/// Offers a packet of `bytes` at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. An
+/// accepted packet may still be lost. -EINVAL: an unknown direction. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_offer(
     wan: Option<&softtimers_wan>,
@@ -147,8 +146,7 @@ pub extern "C" fn softtimers_wan_offer(
     })
 }
 
-/// When to look next: SOFTTIMERS_NEVER if nothing is held.
-/// Thread: its own.
+/// Returns when to check next: SOFTTIMERS_NEVER if no packet is held. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_poll_at(wan: Option<&softtimers_wan>) -> u64 {
     Object::ask(wan, SOFTTIMERS_NEVER, |wan| wan.poll_at().map_or(SOFTTIMERS_NEVER, Timestamp::as_nanos))
@@ -180,7 +178,7 @@ pub extern "C" fn softtimers_wan_pop_due(
     })
 }
 
-/// Counts the packets of one direction. -EINVAL: no such way, or no `counters`. Thread: its own.
+/// Counts the packets of one direction. -EINVAL: an unknown direction, or no `counters`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_count(
     wan: Option<&softtimers_wan>,

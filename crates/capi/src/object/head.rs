@@ -1,4 +1,4 @@
-//! The head of an object, where C's pointer points: [`Head`], which is never unmapped.
+//! [`Head`]: the head of an object, the target of C's pointer, which is never unmapped.
 //!
 //! ```text
 //!     take ──▶ magic of the kind, owner, life ──▶ retire: FREED, no owner, life 0 ──▶ queue of the freed ─┐
@@ -6,9 +6,9 @@
 //!      └────────────────────────────────── after FREED_KEPT others, for an object of any kind ◀───────────┘
 //! ```
 //!
-//! A freed head says so until it is taken again. Memory is 64 bytes for each object of the time at which most lived, and for
-//! [`FREED_KEPT`] more. Each head is an allocation of its own, so that a leak checker still finds an object that nobody freed: the only
-//! pointer to it was C's.
+//! A freed head is marked until it is reused. Memory is 64 bytes for each of the highest number of live
+//! objects, and for [`FREED_KEPT`] more. Each head is an allocation of its own, so that a leak checker still
+//! finds an object that was never freed: the only pointer to it was C's.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -20,31 +20,32 @@ use super::errno::Errno;
 use super::kinds::{KINDS, Kind, magic};
 use super::misuse::{Found, Wrong};
 
-/// On a cache line of its own, for each belongs to a thread.
+/// On its own cache line, because each belongs to a thread.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Head {
-    /// The magic word: of the kind that lives here, [`FREED`], or of a kind that a panic has left half done
+    /// The magic word: that of the kind that lives here, [`FREED`], or that of a kind after a panic
     /// ([`POISON`]).
     magic: AtomicU64,
     /// The thread that may use it; 0 for none.
     owner: AtomicU64,
     /// 0 while nothing lives here.
     life: AtomicU64,
-    /// Only touched by the owner; of the type that `magic` says.
+    /// Only accessed by the owner; its type is that of `magic`.
     value: RefCell<Option<Box<dyn Any>>>,
 }
 
 // SAFETY: `magic`, `owner` and `life` are atomic. `value` is touched in `with`, `retire` and `take` alone: in the first two
-// after the calling thread has found its own number in `owner`, which only that thread ever writes there; in the third
-// while the head is in nobody's hands: new, or out of the queue of the freed, whose lock orders it behind the last use. To
-// `adopt` an object is C's word that the thread before is done with it, and has said so in a way that orders memory. All
-// kinds may go to another thread then: they are plain data, descriptors, and pointers that only C follows.
+// after the calling thread has found its own number in `owner`, which only that thread ever writes there; in
+// the third while the head has no owner: new, or out of the queue of freed heads, whose lock orders it after
+// the last use. By `adopt`, C guarantees that the previous thread is done with the object, with memory
+// ordering. All kinds may go to another thread then: they are plain data, descriptors, and pointers that only
+// C follows.
 #[allow(unsafe_code)]
 unsafe impl Sync for Head {}
 
 impl Head {
-    /// A head for a value, which belongs to this thread.
+    /// Takes a head for a value, which then belongs to this thread.
     pub(super) fn take<T: Kind>(value: T) -> &'static Self {
         static LIVES: AtomicU64 = AtomicU64::new(1);
         let mut freed = FREED_HEADS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,13 +62,13 @@ impl Head {
         *head.value.borrow_mut() = Some(Box::new(value));
         head.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         head.owner.store(thread(), Ordering::Relaxed);
-        // Who sees the kind sees the owner.
+        // A thread that sees the kind sees the owner.
         head.magic.store(T::MAGIC, Ordering::Release);
         head
     }
 
-    /// Does something with the value if it is of this kind, whole, and this thread's: what every call begins with. `None` if
-    /// not. A panic is the end of it.
+    /// Runs a function on the value if it is of this kind, not poisoned, and this thread's: every call begins
+    /// with this. `None` otherwise. A panic poisons it.
     #[inline]
     pub(super) fn with<T: Kind, R>(
         &self,
@@ -76,12 +77,12 @@ impl Head {
         if self.magic.load(Ordering::Acquire) != T::MAGIC || self.owner.load(Ordering::Relaxed) != thread() {
             return None;
         }
-        // Twice in one call it is an argument that is wrong.
+        // The same object twice in one call is an invalid argument.
         let Ok(mut value) = self.value.try_borrow_mut() else { return Some(Err(Errno::INVALID)) };
         let value = value.as_deref_mut()?;
         debug_assert!(value.is::<T>());
         // SAFETY: under a kind's magic word there is a value of that kind: `take` is the only one to put either there, and
-        // `retire` takes the word first. (To ask `Any` costs as much as all the rest.)
+        // `retire` takes the word first. (Asking `Any` would double the cost.)
         #[allow(unsafe_code)]
         let value = unsafe { &mut *std::ptr::from_mut(value).cast::<T>() };
         Some(body(value).map_err(|()| {
@@ -90,7 +91,7 @@ impl Head {
         }))
     }
 
-    /// Ends the object's life, after [`check_of`](Self::check_of): what it held.
+    /// Ends the object's life, after [`check_of`](Self::check_of). Returns its value.
     pub(super) fn retire(&'static self) -> Option<Box<dyn Any>> {
         self.magic.store(FREED, Ordering::Relaxed);
         self.owner.store(0, Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Head {
         value
     }
 
-    /// Returns the fault of using it as this kind, here and now; a value that a panic left half done is none.
+    /// Returns the fault of using it as this kind here and now; a poisoned value is not a fault.
     pub(super) fn check_of(&self, wanted: &'static str) -> Result<(), Wrong> {
         let wrong = |found| Err(Wrong { wanted, at: std::ptr::from_ref(self).cast(), found });
         let here = self.magic.load(Ordering::Acquire);
@@ -116,7 +117,7 @@ impl Head {
         }
     }
 
-    /// The kind that lives here.
+    /// Returns the kind that lives here.
     pub(super) fn kind(&self) -> Result<&'static str, Wrong> {
         let here = self.magic.load(Ordering::Acquire);
         let found = if here == FREED { Found::Freed } else { Found::Nothing };
@@ -131,17 +132,19 @@ impl Head {
         Ok(())
     }
 
-    /// The number of its life; 0 while nothing lives here.
+    /// Returns the number of its life; 0 while nothing lives here.
     #[inline]
     pub(super) fn life(&self) -> u64 {
         self.life.load(Ordering::Relaxed)
     }
 }
 
-/// This thread, as no other ever: the order in which it first asked, above what the kernel calls it, for people.
+/// Returns a unique number of this thread: a serial number above the kernel's thread id, which is for
+/// messages.
 #[inline]
 fn thread() -> u64 {
-    // Without a destructor, it is there until the thread is gone: what its own destructors free is still its own.
+    // Without a destructor it exists until the thread ends: objects freed in the thread's destructors still
+    // belong to it.
     thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
     match NUMBER.get() {
         0 => {
@@ -163,7 +166,7 @@ fn number() -> u64 {
 /// Heads without an object, in the order in which they were freed.
 static FREED_HEADS: Mutex<VecDeque<&'static Head>> = Mutex::new(VecDeque::new());
 
-/// The number of heads freed before one is taken again; until then every use of a freed object is detected.
+/// The number of heads freed before one is reused; until then every use of a freed object is detected.
 const FREED_KEPT: usize = 1_024;
 /// The magic word of a head without an object.
 const FREED: u64 = u64::from_be_bytes(*b"st-freed");

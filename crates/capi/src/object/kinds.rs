@@ -1,4 +1,5 @@
-//! The kinds of object, and the magic word of each. Which type is of which kind is said beside its functions, in the border.
+//! The kinds of object, and the magic word of each. Each type declares its kind beside its functions, in the
+//! border.
 
 /// A kind of value that an object may hold, with its name in C.
 pub trait Kind: 'static {
@@ -37,8 +38,8 @@ const fn is_listed(name: &str) -> bool {
     false
 }
 
-/// A word that memory does not hold by chance, and that no two names share (FNV-1a); even, for odd ones are of objects that
-/// a panic has left half done.
+/// A word that memory does not contain by chance, unique per name (FNV-1a); even, because odd ones mark
+/// objects after a panic.
 pub(super) const fn magic(name: &str) -> u64 {
     let (bytes, mut hash, mut at) = (name.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
     while at < bytes.len() {

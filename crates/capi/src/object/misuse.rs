@@ -1,11 +1,11 @@
-//! The end of a program that uses an object as it must not: one line on standard error, and `abort`.
+//! Ends a program that misuses an object: one line on standard error, and `abort`.
 //!
 //! ```text
 //!   softtimers: softtimers_timers_cancel: softtimers_timers 0x55d0c8a3f2c0 was freed
 //! ```
 //!
-//! An `errno` would not do: who frees an object and uses it again does not look at the answer either, and the next call may
-//! meet another object in its place.
+//! An `errno` would not suffice: a program that uses a freed object hardly checks results either, and the
+//! next call may find another object in its place.
 
 use std::fmt;
 use std::io::Write;
@@ -20,12 +20,12 @@ pub(super) struct Wrong {
     pub(super) found: Found,
 }
 
-/// The thing that is there instead.
+/// What is there instead.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
     Null,
     Freed,
-    /// Freed, where it is to be freed.
+    /// Freed already, in a free.
     FreedTwice,
     /// An object of another kind.
     Kind(&'static str),
@@ -50,10 +50,10 @@ impl Wrong {
         }
     }
 
-    /// Says so, and ends the process.
+    /// Prints the fault, and ends the process.
     pub(super) fn end(self, function: &dyn fmt::Display) -> ! {
         let line = format!("softtimers: {function}: {self}\n");
-        // Nothing is left to be done about a closed standard error.
+        // An error on standard error cannot be reported.
         let _ = std::io::stderr().write_all(line.as_bytes());
         std::process::abort()
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The function of the border in which a closure stands, by the closure's type:
+/// Returns the C function that contains a closure, from the closure's type:
 /// `softtimers_capi::border::timers::softtimers_timers_cancel::{{closure}}`.
 pub(super) fn function(closure: &'static str) -> &'static str {
     let mut names = closure.split("::").skip(1);

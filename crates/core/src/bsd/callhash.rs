@@ -1,8 +1,9 @@
-//! Which callout has this function and argument? A chained hash table of those that were set without a handle.
+//! Finds a callout by function and argument: a chained hash table of those that were set without a handle.
 //!
-//! The chains go through the callouts themselves, in both directions, so that one that expires leaves without its hash
-//! being computed, and whether one is in the table at all is seen in its links (the paper's `hash_back`). Chains,
-//! not open addressing: `untimeout` is often asked for what is not there, and that must not cost more than what is.
+//! The chains are doubly linked through the callouts themselves, so that an expiring callout is unlinked
+//! without computing its hash, and its links show whether it is in the table at all (the paper's
+//! `hash_back`). Chains, not open addressing: `untimeout` often misses, and a miss must not cost more than a
+//! hit.
 //!
 //! ```text
 //!   buckets  ┌─0─┬─1─┬─2─┬─3─┐       hash(f, a) = upper bits of f, a, mixed by multiplication
@@ -12,8 +13,9 @@
 //! ```
 //!
 //! The paper's function takes the bits above the two lowest of `func`, exclusive-or those of `arg` and those above
-//! them. It is three shifts, and it is blind to the pointers of today, which are aligned to 16 bytes and more and lie in
-//! arrays of any stride. Two multiplications cost as little now and spread all of them; the tests hold it to chi-square.
+//! them. It is three shifts, and it collides for today's pointers, which are aligned to 16 bytes and more and
+//! lie in arrays of any stride. Two multiplications cost as little now and spread all of them, as a
+//! chi-square test checks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -77,7 +79,8 @@ impl CallHash {
         self.len += 1;
     }
 
-    /// The newest callout with these words: one chain is looked through. Also how many others were passed by there.
+    /// Finds the newest callout with these words by searching one chain. Also returns how many others it
+    /// passed there.
     pub(super) fn find<C>(
         &self,
         words: [usize; 2],
@@ -96,7 +99,7 @@ impl CallHash {
         (None, passed)
     }
 
-    /// Takes a callout out of its chain; nothing if it is in none. Computes no hash.
+    /// Unlinks a callout from its chain, if it is in one. Computes no hash.
     pub(super) fn remove<C>(&mut self, links: Links, slots: &mut Slots<Callout<C>>) {
         if !links.is_linked() {
             return;
@@ -122,7 +125,8 @@ impl CallHash {
         (hash(words) >> (64 - self.buckets.len().trailing_zeros())) as u32
     }
 
-    /// Twice as many buckets. The upper bits are the hash, so each bucket becomes two neighbours, in the order it had.
+    /// Doubles the number of buckets. The upper bits are the hash, so each bucket becomes two neighbours, in
+    /// the order it had.
     fn double<C>(&mut self, slots: &mut Slots<Callout<C>>) {
         let old = core::mem::take(&mut self.buckets);
         self.buckets = vec![NONE; old.len() * 2].into();
@@ -153,10 +157,11 @@ impl CallHash {
     }
 }
 
-/// Hashes function and argument to 64 bits, of which the upper are to be used.
+/// Hashes function and argument to 64 bits; use the upper ones.
 ///
-/// A multiplication carries what differs in low bits into the upper ones. One alone is uneven for arrays of some strides
-/// (those of 40 bytes among them), so its upper half is folded into its lower and multiplied again.
+/// A multiplication carries differences in the low bits into the upper ones. One alone is uneven for arrays
+/// of some strides (those of 40 bytes among them), so its upper half is folded into its lower and multiplied
+/// again.
 #[inline]
 fn hash([function, argument]: [usize; 2]) -> u64 {
     let both = (function as u64).rotate_left(32) ^ argument as u64;
@@ -177,8 +182,8 @@ mod tests {
 
     use super::*;
 
-    /// Chi-square of the hash's upper `bits` over its degrees of freedom: about 1 for numbers at random, less for what is
-    /// spread more evenly.
+    /// Chi-square of the hash's upper `bits` over its degrees of freedom: about 1 for random numbers, less
+    /// for a more even spread.
     fn chi_square(pairs: &[[usize; 2]], bits: u32) -> f64 {
         let mut counts = vec![0u32; 1 << bits];
         pairs.iter().for_each(|&pair| counts[(hash(pair) >> (64 - bits)) as usize] += 1);

@@ -7,8 +7,8 @@ use core::time::Duration;
 use super::Handle;
 use super::callhash::{CallHash, Callout, Links};
 
-/// The callouts of a kernel, or of a program that is organised like one: a clock that ticks, and work that is done
-/// later than in its interrupt.
+/// The callouts of a kernel, or of a program organised like one: a clock that ticks, and work deferred from
+/// its interrupt.
 ///
 /// ```
 /// use softtimers_core::bsd::Callouts;
@@ -55,10 +55,10 @@ use super::callhash::{CallHash, Callout, Links};
 ///
 /// # The two halves
 ///
-/// [`tick`](Self::tick) is the paper's `hardclock`: it counts, and sees whether the new tick's slot is empty. Only if not,
-/// or if there is work left from before, is [`softclock`](Self::softclock) wanted, which hands out one due call after
-/// another, in the order of their ticks and of equal ones in the order they were set. [`hardclock`](Self::hardclock) does
-/// both where nothing is held.
+/// [`tick`](Self::tick) is the paper's `hardclock`: it counts, and checks whether the new tick's slot is
+/// empty. If it is not, or if work is left from before, [`softclock`](Self::softclock) is wanted, which hands
+/// out one due call after another, in the order of their ticks, and for equal ticks in the order they were
+/// set. [`hardclock`](Self::hardclock) does both when nothing is held.
 #[derive(Debug)]
 pub struct Callouts<C> {
     /// The tick of each slot's callout, which is one slot of the wheel wide.
@@ -68,7 +68,7 @@ pub struct Callouts<C> {
     seal: Seal,
     ticks: u64,
     softticks: u64,
-    /// Due, and out of the wheel: what `tick` has found in a slot, or `softclock` will hand out next.
+    /// The due callout that `tick` took out of the wheel; `softclock` hands it out next.
     found: Option<(u32, u64)>,
     held: u32,
     stats: CalloutStats,
@@ -79,17 +79,17 @@ pub struct Callouts<C> {
 pub struct CalloutStats {
     /// Number of ticks counted.
     pub ticks: u64,
-    /// Number of ticks that wanted softclock.
+    /// Number of ticks after which softclock was wanted.
     pub raised: u64,
     /// Ticks among those at which [`Callouts::hardclock`] ran it at once.
     pub inline: u64,
     /// Number of calls handed out.
     pub called: u64,
-    /// The most ticks that softclock was behind.
+    /// The greatest number of ticks by which softclock was behind.
     pub most_lag: u64,
     /// Callouts of another function or argument that [`Callouts::untimeout`] passed by: the *h* of the paper's Table II.
     pub passed: u64,
-    /// Steps in the wheel that found nothing due and brought at most four chunks of 13 callouts nearer.
+    /// Steps in the wheel that found nothing due and cascaded at most four chunks of 13 callouts.
     pub moves: u64,
 }
 
@@ -110,11 +110,12 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// Asks for `call` after `ticks` ticks; zero is taken as one. It may be asked for again before it is called: then
-    /// there are two.
+    /// Schedules `call` after `ticks` ticks; zero is taken as one. Scheduling it again before it is called
+    /// gives a second one.
     ///
     /// # Cost
-    /// O(1), on average over the doublings of the hash table. Allocates only for more callouts than ever before.
+    /// O(1), on average over the doublings of the hash table. Allocates only when the number of callouts
+    /// reaches a new maximum.
     ///
     /// # Panics
     /// If 2²⁸ − 1 callouts are set.
@@ -124,11 +125,11 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.hash.insert(words, slot, &mut self.slots);
     }
 
-    /// Cancels one callout with this function and argument, the one asked for last, and returns it; `None` if there is
-    /// none. Those set with [`setcallout`](Self::setcallout) are not looked at.
+    /// Cancels the callout with this function and argument that was set last, and returns it; `None` if there
+    /// is none. Ignores those set with [`setcallout`](Self::setcallout).
     ///
     /// # Cost
-    /// One chain of the hash table is looked through, whether or not it is there. Never allocates.
+    /// Searches one chain of the hash table, on a hit or a miss. Never allocates.
     pub fn untimeout(&mut self, call: &C) -> Option<C> {
         let words = (*call).into();
         let (slot, passed) = self.hash.find(words, &self.slots, |&other| other.into() == words);
@@ -139,7 +140,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
     /// As [`timeout`](Self::timeout), to be cancelled by the handle that it returns. It is not in the hash table.
     ///
     /// # Cost
-    /// O(1). Allocates only for more callouts than ever before.
+    /// O(1). Allocates only when the number of callouts reaches a new maximum.
     ///
     /// # Panics
     /// If 2²⁸ − 1 callouts are set.
@@ -156,12 +157,12 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
     pub fn unsetcallout(&mut self, handle: Handle) -> Option<C> {
         let id = self.slots.id_of(self.seal.open(handle.0))?;
         let slot = self.slots.find(id)?;
-        // One that was set by function and argument has a handle too, but nobody was told.
+        // A callout set by function and argument has a handle too, but it was never returned.
         if self.slots.at(slot)?.links.is_linked() { None } else { self.unset(slot) }
     }
 
-    /// A tick of the clock. Whether [`softclock`](Self::softclock) is wanted: because something is due now, or because it
-    /// has not yet worked off an earlier tick.
+    /// Counts a tick of the clock. Returns whether [`softclock`](Self::softclock) is wanted: because
+    /// something is due now, or because it has not yet worked off an earlier tick.
     ///
     /// # Cost
     /// O(1): one compare while nothing is near.
@@ -179,12 +180,12 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         wanted
     }
 
-    /// The next call that is due; `None` when everything up to the present tick has been handed out. It is no longer set
-    /// then, so that what it does may set it again, and set and cancel others.
+    /// Returns the next due call; `None` when everything up to the present tick has been handed out. The call
+    /// is no longer set then, so it may set itself again, and set and cancel others.
     ///
     /// # Cost
-    /// O(1) for each call, however long it has not been asked; before it, a [`step`](Self::step) for every four chunks of
-    /// 13 callouts that come nearer.
+    /// O(1) for each call, however much time has passed; before it, a [`step`](Self::step) for every four
+    /// chunks of 13 callouts that cascade.
     pub fn softclock(&mut self) -> Option<C> {
         loop {
             match self.step() {
@@ -195,8 +196,9 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// As [`softclock`](Self::softclock), in pieces: a caller that keeps others out meanwhile lets them in between two,
-    /// where the paper's softclock does so after a hundred slots. They may set and cancel anything, and meet ticks.
+    /// As [`softclock`](Self::softclock), in pieces: a caller that holds a lock can release it between two
+    /// steps, as the paper's softclock does after a hundred slots. Other callers may then set, cancel and
+    /// count ticks.
     ///
     /// # Cost
     /// At most a few microseconds, however many callouts are set. Never allocates.
@@ -217,10 +219,10 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.take(slot).map_or(Step::MoreWork, Step::Fired)
     }
 
-    /// A tick, and if softclock is wanted and nothing is [held](Self::hold), all of its calls at once, which saves the way
-    /// there: the paper's figure 4. Whether softclock is still wanted.
+    /// Counts a tick, and if softclock is wanted and nothing is [held](Self::hold), runs all of its calls at
+    /// once: the paper's figure 4. Returns whether softclock is still wanted.
     ///
-    /// A call may itself meet a tick; its work is then done by the softclock that runs already.
+    /// A call may itself count a tick; the softclock that is already running then does its work.
     pub fn hardclock(&mut self, run: impl FnMut(&mut Self, C)) -> bool {
         if !self.tick() {
             return false;
@@ -233,8 +235,8 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         false
     }
 
-    /// Calls everything that is due. While it does, something is [held](Self::hold), also if a call panics: then no
-    /// other is lost.
+    /// Calls everything that is due. Ticks are [held](Self::hold) meanwhile, and released if a call panics;
+    /// no other call is lost then.
     pub fn run(&mut self, mut run: impl FnMut(&mut Self, C)) {
         let held = Held::of(self);
         while let Some(call) = held.0.softclock() {
@@ -242,13 +244,14 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// From here to [`release`](Self::release) ticks only count: the caller is in the middle of something (the paper's
-    /// interrupt priority above the base). May be nested.
+    /// Makes ticks only count until [`release`](Self::release): the caller is in a critical section (the
+    /// paper's interrupt priority above the base). May be nested.
     pub fn hold(&mut self) {
         self.held += 1;
     }
 
-    /// The end of a [`hold`](Self::hold). Whether softclock is to be run now, because it is wanted and nothing else is held.
+    /// Ends a [`hold`](Self::hold). Returns whether to run softclock now: it is wanted and nothing else is
+    /// held.
     pub fn release(&mut self) -> bool {
         self.held = self.held.saturating_sub(1);
         self.held == 0 && self.softticks != self.ticks
@@ -313,7 +316,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.slots.take(slot).map(|(_, callout)| callout.call)
     }
 
-    /// Says whether something is due; then the first is out of the wheel.
+    /// Returns whether something is due; if so, takes the first out of the wheel.
     fn look(&mut self) -> bool {
         loop {
             match self.look_once() {
@@ -324,7 +327,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// One step of the wheel; what is due is found then.
+    /// Takes one step of the wheel, which may find a due callout.
     fn look_once(&mut self) -> Step<(u32, Timestamp)> {
         let turn = self.wheel.turn(at(self.ticks));
         let step = self.wheel.step(&turn);
@@ -353,13 +356,13 @@ impl<C> Drop for Held<'_, C> {
     }
 }
 
-/// Returns when a tick is, for the wheel. The last 128th of all ticks is one time, and never comes.
+/// Returns the time of a tick, for the wheel. The last 128th of all ticks share one time, which never comes.
 fn at(tick: u64) -> Timestamp {
     Timestamp::from_nanos(tick.saturating_mul(1 << TICK_SHIFT))
 }
 
-/// 128 ns, the least width of a slot. Were ticks narrower, a slot would hold those of several, and had to be put
-/// in order when the first of them comes.
+/// 128 ns, the least width of a slot. With narrower ticks, a slot would hold those of several, and would have
+/// to be sorted when the first of them comes.
 const TICK_SHIFT: u32 = 7;
 
 #[cfg(test)]

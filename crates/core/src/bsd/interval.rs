@@ -8,9 +8,9 @@
 //!                      └────────── reset ───────────┘
 //! ```
 //!
-//! An expired timer does not run until it has been reaped, so a program that looks late has a queue as long as it has
-//! timers, not as long as it was away. What it missed is not lost: the next expiry counts from the last one, and is
-//! over at once if that is past.
+//! An expired timer does not run until it has been reaped, so the queue of a program that reaps late is
+//! bounded by its number of timers, not by how late it is. Missed expiries are not lost: the next one counts
+//! from the last, and comes at once if that is past.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -24,7 +24,8 @@ use crate::{KeyedTimers, Seal, Timestamp};
 /// The setting of a timer: the time left, and the interval after that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Setting {
-    /// Until the next expiry. Zero is no setting; a timer that has it has expired and waits to be reaped.
+    /// The time until the next expiry. Zero cannot be set; it is reported for a timer that has expired and
+    /// waits to be reaped.
     pub value: Duration,
     /// From one expiry to the next; zero for a timer that expires once.
     pub interval: Duration,
@@ -36,7 +37,7 @@ impl Setting {
         Setting { value, interval: Duration::ZERO }
     }
 
-    /// Every `interval`, for the first time after one.
+    /// Makes a setting that expires every `interval`, for the first time after one.
     pub const fn every(interval: Duration) -> Self {
         Setting { value: interval, interval }
     }
@@ -64,8 +65,8 @@ impl Setting {
 /// ```
 ///
 /// # Cost
-/// Each operation is O(1); those that take a `now` and change something also move what has expired by then to the
-/// queue, each timer once. A timer takes at most 128 bytes.
+/// Each operation is O(1); those that take a `now` and change something also move the timers that have
+/// expired by then to the queue, each once. A timer takes at most 128 bytes.
 #[derive(Debug)]
 pub struct IntervalTimers<L> {
     running: KeyedTimers,
@@ -84,8 +85,8 @@ struct Timer<L> {
     label: L,
     /// The interval in nanoseconds.
     interval: u64,
-    /// The next expiry of a running timer, or the last one of an expired timer: as they were asked for, whenever the
-    /// check was.
+    /// The next expiry of a running timer, or the last one of an expired timer: the requested time, whenever
+    /// it was checked.
     expiry: Timestamp,
     /// The neighbours in the queue, and whether it is there.
     older: u32,
@@ -113,7 +114,7 @@ pub enum IntervalError {
     NoSuchTimer,
     /// A value of zero, which is no time to expire after.
     ZeroValue,
-    /// As many timers as the set may have.
+    /// The set is full.
     TooMany,
     /// The queue of expired timers is empty.
     NothingExpired,
@@ -133,9 +134,9 @@ impl fmt::Display for IntervalError {
 impl core::error::Error for IntervalError {}
 
 impl<L: Copy> IntervalTimers<L> {
-    /// Creates a set without timers, for at most `most` at a time (2²⁷ whatever is asked for): those that nobody
-    /// reaps or cancels must not fill the memory. `owner` tells this set's handles from those of others: a number
-    /// that no other set has.
+    /// Creates a set without timers, for at most `most` at a time, and never more than 2²⁷: timers that are
+    /// neither reaped nor cancelled must not fill the memory. `owner` tells this set's handles from those of
+    /// others: a number that no other set has.
     pub fn new(owner: u64, most: usize) -> Self {
         IntervalTimers {
             running: KeyedTimers::new(Duration::from_micros(1)),
@@ -149,7 +150,7 @@ impl<L: Copy> IntervalTimers<L> {
         }
     }
 
-    /// A new timer that expires after `setting.value`.
+    /// Creates a timer that expires after `setting.value`.
     ///
     /// # Errors
     /// [`IntervalError::ZeroValue`]; [`IntervalError::TooMany`].
@@ -168,8 +169,8 @@ impl<L: Copy> IntervalTimers<L> {
         Ok(Handle(self.seal.close(id.to_bits())))
     }
 
-    /// Another setting and another label for a timer, running or expired: it is no longer in the queue, and expires after
-    /// `setting.value`. Returns what it was set to.
+    /// Gives a timer, running or expired, another setting and label: it leaves the queue, and expires after
+    /// `setting.value`. Returns its previous setting.
     ///
     /// # Errors
     /// [`IntervalError::ZeroValue`]; [`IntervalError::NoSuchTimer`].
@@ -195,7 +196,7 @@ impl<L: Copy> IntervalTimers<L> {
         Ok(former)
     }
 
-    /// The end of a timer, running or expired. Returns what it was set to.
+    /// Ends a timer, running or expired. Returns its setting.
     ///
     /// # Errors
     /// [`IntervalError::NoSuchTimer`].
@@ -226,8 +227,8 @@ impl<L: Copy> IntervalTimers<L> {
         Ok(self.slots.at(self.find(handle)?).ok_or(IntervalError::NoSuchTimer)?.label)
     }
 
-    /// Moves the timers that have expired by `now` to the queue, in the order of their expiries, and says how many: for
-    /// each of them a program is to be told.
+    /// Moves the timers that have expired by `now` to the queue, in the order of their expiries, and returns
+    /// their number: the program gets one notification for each.
     ///
     /// # Cost
     /// O(1) for each; one compare if there is none.
@@ -240,8 +241,9 @@ impl<L: Copy> IntervalTimers<L> {
         self.expiries - before
     }
 
-    /// The timer that expired first, out of the queue. If it has an interval it runs again: its next expiry is one
-    /// interval after this one, also if that is past, so that no lateness of a reap adds up. Else it is gone.
+    /// Takes the timer that expired first out of the queue. If it has an interval it runs again: its next
+    /// expiry is one interval after this one, even if that is past, so that late reaps do not accumulate.
+    /// Otherwise it is gone.
     ///
     /// # Errors
     /// [`IntervalError::NothingExpired`].
@@ -262,7 +264,7 @@ impl<L: Copy> IntervalTimers<L> {
         Ok(Expired { handle, label, at, runs: interval != 0 })
     }
 
-    /// The earliest expiry, or a time before it; `None` if no timer runs. That of timers in the queue is past.
+    /// Returns the earliest expiry of the running timers, or a time before it; `None` if no timer runs.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.running.next_due()
     }
@@ -277,7 +279,7 @@ impl<L: Copy> IntervalTimers<L> {
         self.len() == 0
     }
 
-    /// Returns the number of expired timers that nobody has reaped.
+    /// Returns the number of expired timers that have not been reaped.
     pub fn queued(&self) -> usize {
         self.queued
     }
@@ -287,7 +289,7 @@ impl<L: Copy> IntervalTimers<L> {
         self.expiries
     }
 
-    /// The most timers there may be at a time.
+    /// Returns the maximum number of timers at a time.
     pub fn most(&self) -> usize {
         self.most
     }
@@ -315,7 +317,7 @@ impl<L: Copy> IntervalTimers<L> {
         self.expiries += 1;
     }
 
-    /// Out of the queue, if it is there.
+    /// Takes a timer out of the queue, if it is there.
     fn leave_queue(&mut self, slot: u32) {
         let Some(timer) = self.slots.at_mut(slot).filter(|timer| timer.expired) else { return };
         timer.expired = false;
@@ -334,7 +336,7 @@ impl<L: Copy> IntervalTimers<L> {
 
 /// No slot has this index.
 const NONE: u32 = u32::MAX;
-/// Half of what the wheel has room for: the rest is for slots that have retired.
+/// Half of the wheel's capacity: the other half is for slots that have retired.
 const MOST: usize = 1 << 27;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How much time may be spent busy polling: [`PollBudget`], kept by a [`Meter`].
+//! [`PollBudget`], the limit on busy-poll time, enforced by a [`Meter`].
 //!
 //! The meter is a leaky bucket in wall time. Polling fills it; it leaks at the allowed share all the
 //! time, also while the program polls, works or sleeps:
@@ -20,11 +20,11 @@ use core::time::Duration;
 use crate::time::NANOS_PER_SEC;
 use crate::{Percent, Timestamp};
 
-/// The share of one CPU that a loop may poll away while it has nothing to do.
+/// The share of one CPU that a loop may spend busy-polling while it has nothing to do.
 ///
-/// In any time `t`, at most `share · (t + period)` is busy-polled, plus one look at the sources. Of a
-/// look that was interrupted for so long that it would take more than a second to pay off, the rest is
-/// forgiven. A share of 100% is no limit; at 0% the loop sleeps whenever nothing is due.
+/// In any time `t`, at most `share · (t + period)` is busy-polled, plus one poll of the sources. If a poll is
+/// interrupted for long, at most what a second pays off is charged. A share of 100% is no limit; at 0% the
+/// loop sleeps whenever nothing is due.
 ///
 /// ```
 /// use core::time::Duration;
@@ -34,7 +34,7 @@ use crate::{Percent, Timestamp};
 /// let tenth = PollBudget::new(Percent::new(10)?).over(Duration::from_millis(1));
 /// let mut idle = Idle::spin().within(tenth);
 /// assert_eq!(idle.wait(at(0), Some(at(500))), Wait::Poll);
-/// // 150 µs of polling later, a tenth of a millisecond is used up: sleep, and be late.
+/// // 150 µs of polling later, the tenth of a millisecond is used up: sleep, and be late.
 /// assert_eq!(idle.wait(at(150), Some(at(500))), Wait::Until(at(500)));
 /// # Ok::<(), softtimers_core::PercentError>(())
 /// ```
@@ -46,7 +46,7 @@ pub struct PollBudget {
 }
 
 impl PollBudget {
-    /// Half of one CPU, over 10 ms: the budget of every policy that is given no other.
+    /// Half of one CPU, over 10 ms: the default budget of every policy.
     pub const HALF: PollBudget = PollBudget::new(Percent::HALF);
 
     /// No limit on polling.
@@ -72,7 +72,7 @@ impl PollBudget {
         self.share
     }
 
-    /// The time it is counted over.
+    /// Returns the period over which the share holds.
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.period)
     }
@@ -121,7 +121,7 @@ impl Meter {
         Meter { budget, used: 0, at: Timestamp::ZERO, polling: None, spent }
     }
 
-    /// The same account under another budget.
+    /// Returns the same account under another budget.
     pub(super) fn under(self, budget: PollBudget) -> Self {
         Meter { budget, used: self.used.min(budget.most()), ..self }
     }
@@ -138,7 +138,7 @@ impl Meter {
         self.polling = Some(now);
     }
 
-    /// The poll under way, if there is one, is over.
+    /// Ends the poll under way, if there is one.
     #[inline]
     pub(super) fn end(&mut self, now: Timestamp) {
         if let Some(since) = self.polling.take() {
@@ -154,12 +154,12 @@ impl Meter {
         self.used = self.used.min(self.budget.most());
     }
 
-    /// A sleep that the budget forced.
+    /// Counts a sleep that the budget forced.
     pub(super) fn forced(&mut self) {
         self.spent.forced_sleeps += 1;
     }
 
-    /// Says whether polling may begin at `now` or later, if nothing is spent on it before.
+    /// Returns whether polling may begin at `now`, or later with nothing spent in between.
     pub(super) fn allows(&mut self, now: Timestamp) -> bool {
         self.used.saturating_sub(self.leaked(now)) < self.budget.full()
     }
@@ -175,8 +175,8 @@ impl Meter {
     }
 }
 
-/// One look of a minute, because the host had the core or the machine was suspended, must not forbid
-/// polling for an hour: what would take longer than a second to pay off is forgiven.
+/// One poll that took a minute, because the host had the CPU or the machine was suspended, must not forbid
+/// polling for an hour: at most what a second pays off is charged.
 const LONGEST_PAYMENT: u64 = NANOS_PER_SEC;
 
 #[cfg(test)]

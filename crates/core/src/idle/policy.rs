@@ -1,15 +1,15 @@
-//! The one list of idle policies. A new one is an entry of [`ALL`], and a constructor of [`Idle`](super::Idle) if it
-//! deserves one.
+//! The one list of idle policies. To add one, add an entry to [`ALL`], and a constructor to
+//! [`Idle`](super::Idle) if it needs one.
 
 use core::time::Duration;
 
-/// A loop's way to wait, and to learn from its wake-ups.
+/// The way in which a loop waits, and learns from its wake-ups.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Policy {
     pub(super) name: &'static str,
     /// One line for help texts.
     pub(super) about: &'static str,
-    /// Polls from the start, where it may.
+    /// Polls from the start, if allowed.
     pub(super) spins: bool,
     /// The lead before anything is learnt.
     pub(super) lead: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Policy {
 /// Its lead is a low quantile of the lateness.
 pub(super) const PARK: Policy = Policy {
     name: "park",
-    about: "Sleep until just before the deadline, by what a wake-up takes at the least",
+    about: "Sleep until just before the deadline: wake early by the shortest wake-up time",
     spins: false,
     lead: Duration::ZERO,
     up: 16,
@@ -32,7 +32,7 @@ pub(super) const PARK: Policy = Policy {
 /// Its lead is a high quantile of the lateness.
 pub(super) const HYBRID: Policy = Policy {
     name: "hybrid",
-    about: "Sleep until before the deadline, by what few wake-ups exceed, and poll the rest away",
+    about: "Wake early by a high percentile of wake-up time, then busy-poll until the deadline",
     spins: false,
     lead: FIRST_LEAD,
     up: 4,

@@ -1,4 +1,4 @@
-//! Pacing what ACKs release: [`AckPacer`] spreads what comes in lumps and leaves the rest alone.
+//! Pacing of the packets that ACKs release: [`AckPacer`] spreads lumps and passes everything else through.
 //!
 //! A self-clocked sender (TCP, QUIC without a pacer) sends when ACKs come and as many packets as they
 //! release, so what happens to ACKs happens to its packets. Two things do (soft timers A.1, A.3): ACKs
@@ -11,9 +11,9 @@
 //!                   └ passes through ┘   └ 0.9 of the mean gap until nothing waits
 //! ```
 //!
-//! Spacing is nine tenths of the mean, not the mean itself: at the mean whatever waits would wait for
-//! ever, because as much comes as leaves. So a lump of ten is gone after a hundred packets' time, and the
-//! pipe is full again; cutting the window or capping the burst instead (A.3) drains it.
+//! Spacing is nine tenths of the mean, not the mean itself: at the mean a backlog would never shrink, because
+//! packets arrive as fast as they leave. So a lump of ten is gone after a hundred packets' time, and the pipe
+//! is full again; cutting the window or capping the burst instead (A.3) drains it.
 //!
 //! With the packets on a clock of their own, when ACKs are *read* no longer matters: a loop may poll for
 //! them and take twenty at once (§5.8).
@@ -25,8 +25,8 @@ use crate::time::saturating_nanos;
 use crate::{Percent, Rate, Timestamp};
 
 /// Departure times for the packets that ACKs release. It reads no clock and sends nothing: tell it of each
-/// ACK and of each packet that left, and it says when the next one may. One event is outstanding per flow,
-/// and none while nothing waits.
+/// ACK and of each packet that left, and it returns when the next one may leave. One event is outstanding per
+/// flow, and none while nothing waits.
 ///
 /// ```
 /// use core::time::Duration;
@@ -63,19 +63,20 @@ pub struct AckPacer {
     place: Timestamp,
     due: Timestamp,
     last: Option<Timestamp>,
-    /// Since the last lump, until an ACK finds nothing waiting.
+    /// True from a lump until an ACK finds nothing waiting.
     spreading: bool,
     compressed: u64,
     big: u64,
 }
 
 impl AckPacer {
-    /// Learns the mean from the first ACKs; until it has, only the burst interval holds packets apart.
+    /// Makes a pacer that learns the mean from the first ACKs; until then only the burst interval separates
+    /// packets.
     pub fn new() -> Self {
         AckPacer::with(AckRate::new())
     }
 
-    /// Starts from a rate that is given, estimated, or stored from the last busy period.
+    /// Makes a pacer that starts from a rate: given, estimated, or stored from the last busy period.
     pub fn starting_at(rate: Rate) -> Self {
         AckPacer::with(AckRate::starting_at(rate))
     }
@@ -88,13 +89,13 @@ impl AckPacer {
     }
 
     /// Sets how many packets an ACK may release before it counts as big. Without it 3: every third packet is
-    /// acknowledged at most, so an ACK for more has waited for something (soft timers A.3).
+    /// acknowledged at most, so an ACK for more was delayed (soft timers A.3).
     #[must_use]
     pub fn with_big_ack(self, big_ack: u64) -> Self {
         AckPacer { big_ack, ..self }
     }
 
-    /// Sets the spacing of what is spread, as a share of the mean gap. Without it 90%.
+    /// Sets the spacing of spread packets, as a share of the mean gap. Without it 90%.
     #[must_use]
     pub fn with_spacing(self, spacing: Percent) -> Self {
         AckPacer { spacing, ..self }
@@ -135,10 +136,10 @@ impl AckPacer {
         self.release(now, packets, true)
     }
 
-    /// A packet has left at `now`; returns when the next one may, or `None` if none waits.
+    /// Counts a packet that left at `now`; returns when the next one may, or `None` if none waits.
     ///
-    /// Lateness is made up, for a few packets and never within the burst interval: if each departure
-    /// were counted from the one before, all that trigger states add would stretch the train.
+    /// Lateness is made up, for a few packets and never within the burst interval: if each departure were
+    /// counted from the one before, the lateness of every trigger state would stretch the train.
     pub fn departed(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.waiting = self.waiting.saturating_sub(1);
         self.last = Some(now);
@@ -151,8 +152,7 @@ impl AckPacer {
         self.poll_at()
     }
 
-    /// Nothing that waits may leave any more: the window is gone, as after a time-out. Returns how many
-    /// that were.
+    /// Revokes the packets that wait: the window is gone, as after a time-out. Returns their number.
     pub fn revoke(&mut self) -> u64 {
         self.spreading = false;
         core::mem::take(&mut self.waiting)
@@ -163,23 +163,23 @@ impl AckPacer {
         (self.waiting > 0).then_some(self.due)
     }
 
-    /// Packets that were released and have not left.
+    /// Returns the number of packets that were released and have not left.
     pub fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// The rate at which ACKs come: to be stored for the next busy period, see
+    /// Returns the rate at which ACKs come; store it for the next busy period, see
     /// [`StartRate`](super::StartRate).
     pub fn rate(&self) -> &AckRate {
         &self.rate
     }
 
-    /// ACKs that came in less than half their time.
+    /// Returns the number of ACKs that came in less than half their time.
     pub fn compressed_acks(&self) -> u64 {
         self.compressed
     }
 
-    /// ACKs that released more than [as many packets as are ordinary](Self::with_big_ack).
+    /// Returns the number of ACKs that released more packets than [an ordinary one](Self::with_big_ack).
     pub fn big_acks(&self) -> u64 {
         self.big
     }
@@ -199,7 +199,7 @@ impl AckPacer {
         self.poll_at()
     }
 
-    /// From one place to the next.
+    /// The time from one scheduled time to the next.
     fn spacing(&self) -> Duration {
         let burst = self.burst_interval();
         match self.rate.gap() {
@@ -225,8 +225,9 @@ const SPACING: Percent = match Percent::new(90) {
     Err(_) => Percent::ALL,
 };
 
-/// Departures that may be made up after a stall. A lump is at most a window, and a few of them suffice for
-/// the lateness of single events; what needs more should be paced by a schedule: a [`RateClock`](super::RateClock).
+/// Departures that may be made up after a stall. A lump is at most a window, and a few departures cover the
+/// lateness of single events; a flow that needs more should be paced by a schedule: a
+/// [`RateClock`](super::RateClock).
 const MOST_BEHIND: u32 = 4;
 
 #[cfg(test)]
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(pacer.on_ack(at(300), 1), Some(at(300)));
     }
 
-    /// As long as no rate is known, only the burst interval holds packets apart.
+    /// As long as no rate is known, only the burst interval separates packets.
     #[test]
     fn without_a_mean_the_burst_interval_holds() {
         let mut pacer = AckPacer::new().with_burst_interval(Duration::from_micros(12));

@@ -1,4 +1,4 @@
-//! At what rate ACKs come on average, and whether this one came much faster: [`AckRate`].
+//! [`AckRate`]: the mean rate at which ACKs come, and whether one came much faster.
 //!
 //! The obvious average of the gaps fails exactly when it is needed. Compression moves ACKs together but
 //! loses none, so a burst is a long gap and many short ones, and an average taken in the middle of it has
@@ -10,9 +10,9 @@
 //!                         ├─────── one sample ────────┤              8 packets in 8 mean gaps
 //! ```
 //!
-//! So an ACK that comes in less than half its time joins the one before it, and both are one sample: so
-//! many packets, in the time from the last ACK before them. Samples are weighted by their packets. While a
-//! burst lasts the mean stands still, which is what spreading it needs.
+//! So an ACK that comes in less than half its time joins the one before it, and both are one sample: their
+//! packets, in the time from the last ACK before them. Samples are weighted by their packets. While a burst
+//! lasts the mean stands still, as spreading it requires.
 
 use core::time::Duration;
 
@@ -44,13 +44,13 @@ use crate::{Rate, Timestamp};
 pub struct AckRate {
     /// Nanoseconds for each packet, times [`ONE`].
     mean: u64,
-    /// Packets that the mean is of, up to [`MEMORY`].
+    /// The number of packets in the mean, up to [`MEMORY`].
     seen: u64,
     /// The sample that may still grow.
     open: Option<Sample>,
     /// `None` at the start and after an idle time: the gap to the next ACK says nothing of the path.
     last: Option<Timestamp>,
-    /// Samples in the mean, as far as it matters: up to [`ENOUGH`].
+    /// Samples in the mean, counted up to [`ENOUGH`].
     samples: u32,
 }
 
@@ -61,20 +61,20 @@ struct Sample {
 }
 
 impl AckRate {
-    /// Nothing is known: no mean until enough ACKs have come.
+    /// Makes an estimate without a mean until enough ACKs have come.
     pub fn new() -> Self {
         AckRate::default()
     }
 
-    /// Starts from a rate that is known otherwise: given, estimated, or that of the last busy period (soft
-    /// timers A.2). It counts as much as 64 packets and fades as they do.
+    /// Starts from a known rate: given, estimated, or that of the last busy period (soft timers A.2). It has
+    /// the weight of 64 packets and decays as they do.
     pub fn starting_at(rate: Rate) -> Self {
         AckRate { mean: rate.span_nanos(ONE), seen: MEMORY, samples: ENOUGH, ..AckRate::default() }
     }
 
-    /// Counts an ACK that acknowledges `packets` packets, or lets them leave. With none it says nothing
-    /// and is not counted. Returns whether it was compressed: it came in less than half the mean time for what it
-    /// acknowledges, because ACKs were held up and came together.
+    /// Counts an ACK that acknowledges `packets` packets, or lets them leave. One with none is ignored.
+    /// Returns whether it was compressed: it came in less than half the mean time for what it acknowledges,
+    /// because ACKs were held up and came together.
     ///
     /// Times must not go backwards.
     pub fn on_ack(&mut self, now: Timestamp, packets: u64) -> bool {
@@ -102,23 +102,24 @@ impl AckRate {
         true
     }
 
-    /// The flow has been idle: the gap before the next ACK is not the path's. The mean stays.
+    /// Notes that the flow has been idle: the gap before the next ACK is not the path's. The mean stays.
     pub fn idle(&mut self) {
         self.close();
         self.last = None;
     }
 
-    /// The mean time for each packet; `None` before eight ACKs have been compared.
+    /// Returns the mean time for each packet; `None` before eight ACKs have been compared.
     pub fn gap(&self) -> Option<Duration> {
         (self.samples >= ENOUGH).then(|| Duration::from_nanos(self.mean / ONE))
     }
 
-    /// The mean rate, as [`gap`](Self::gap): to be stored for the next busy period.
+    /// Returns the mean rate, as [`gap`](Self::gap); store it for the next busy period.
     pub fn rate(&self) -> Option<Rate> {
         self.gap().map(|gap| gap.max(Duration::from_nanos(1))).and_then(|gap| Rate::every(gap).ok())
     }
 
-    /// Says whether it came in less than half its mean time, or in none: that of ACKs read together.
+    /// Returns whether it came in less than half its mean time, or in no time, as ACKs that were read
+    /// together.
     fn is_early(&self, ack: Sample) -> bool {
         let early = |gap: Duration| u128::from(ack.nanos) * 2 < gap.as_nanos() * u128::from(ack.packets);
         ack.nanos == 0 || self.gap().is_some_and(early)
@@ -135,7 +136,7 @@ impl AckRate {
             return;
         };
         let (nanos, most) = match self.gap() {
-            // Nothing timed these, and there is nothing to compare with.
+            // These packets have no timing, and there is nothing to compare with.
             None if sample.nanos == 0 => return,
             None => (sample.nanos, LONGEST_BURST),
             Some(gap) => {
@@ -153,8 +154,8 @@ impl AckRate {
     }
 }
 
-/// Packets that the mean remembers. A burst of ten that no gap went before, so that it is no compression,
-/// makes it 8% shorter: what is spread at nine tenths of it is still eight tenths of the true one apart.
+/// Packets that the mean remembers. A burst of ten without a gap before it, which is no compression, makes it
+/// 8% shorter: packets spread at nine tenths of it are still eight tenths of the true gap apart.
 const MEMORY: u64 = 64;
 /// Samples before there is a mean.
 const ENOUGH: u32 = 8;
@@ -255,7 +256,7 @@ mod tests {
         let known = Rate::per_second(8_000).unwrap();
         let mut rate = AckRate::starting_at(known);
         assert_eq!(rate.rate(), Some(known));
-        // A burst right after an idle time, with no gap before it that counts, is a fast sample.
+        // A burst right after an idle time, with no valid gap before it, is a fast sample.
         for follower in 0..20 {
             rate.on_ack(at(follower), 1);
         }

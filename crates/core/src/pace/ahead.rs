@@ -1,8 +1,8 @@
-//! How far ahead of their release times packets are handed to a queue that keeps them: [`Ahead`].
+//! [`Ahead`]: how far ahead of their release times packets are handed to a queue that keeps them.
 //!
 //! A kernel that keeps release times (`SO_TXTIME` and the queue `fq`, or a device that paces) sends each
-//! packet when it is due while the program sleeps. So the program may look seldom and late, as long as what is
-//! due next has been handed over before. How far before has two bounds, in time and in packets:
+//! packet when it is due while the program sleeps. So the program may wake rarely and late, as long as it has
+//! handed over the next packets before. How far ahead it does so has two bounds, in time and in packets:
 //!
 //! ```text
 //!   release times      │  ●  ●  ●  ●  ●  ●  ●  ●  ●  ○  ○  ○
@@ -11,22 +11,22 @@
 //!                      └ handed over until here ──┘   and woken up when half of that has left
 //! ```
 //!
-//! - Too far ahead, and packets wait in the kernel that a change of mind cannot recall, whose queue drops what it
-//!   has no room for: `fq` takes 100 packets of a flow.
-//! - Too short, and a program that is late by a scheduler's slice leaves the queue empty: what it hands over
-//!   then is late.
+//! - Too far ahead, and packets wait in the kernel that cannot be recalled, in a queue that drops what it has
+//!   no room for: `fq` takes 100 packets of a flow.
+//! - Too short, and a program that is late by a scheduler's slice leaves the queue empty: its next packets
+//!   are late.
 //!
-//! Between two wake-ups half of what is held leaves, so a wake-up may be late by the other half.
+//! Between two wake-ups half of the held packets leave, so a wake-up may be late by the other half.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::Timestamp;
 
-/// Says what may be handed over now, with which release time, and when to look again.
+/// Decides what may be handed over now, with which release time, and when to wake up for more.
 ///
-/// A pure state machine beside the clock of a flow, or of several: ask it with the time at which the next
-/// packet is due, hand over what it lets, and tell it.
+/// A pure state machine beside the clock of a flow, or of several: call it with the time at which the next
+/// packet is due, hand over what it allows, and report that.
 ///
 /// ```
 /// use core::time::Duration;
@@ -53,14 +53,14 @@ use crate::Timestamp;
 /// O(1) for each packet, in the mean. Allocates up to the bound in packets and not again.
 #[derive(Clone, Debug)]
 pub struct Ahead {
-    /// No packet is handed over longer before its release time.
+    /// The longest time before its release at which a packet is handed over.
     lead: Duration,
-    /// The most packets that are held at once, at least one.
+    /// The maximum number of packets held at once, at least one.
     most: u32,
     /// The packets that have been handed over and not left, the earliest first: the time, and how many leave then.
     held: VecDeque<(Timestamp, u32)>,
     packets: u32,
-    /// Nothing is handed over before.
+    /// No packet is handed over before this time.
     closed_until: Timestamp,
 }
 
@@ -71,16 +71,16 @@ impl Ahead {
     /// usual send buffer holds.
     pub const PACKETS: u32 = 64;
 
-    /// Nothing has been handed over. No packet is to be handed over longer than `lead` before its release time, nor more
-    /// than `packets` at once.
+    /// Makes an empty one that allows packets to be handed over at most `lead` before their release times,
+    /// and at most `packets` to be held at once.
     pub fn new(lead: Duration, packets: u32) -> Self {
         let room = usize::try_from(packets).unwrap_or(usize::MAX).min(MOST_ROOM);
         let held = VecDeque::with_capacity(room);
         Ahead { lead, most: packets.max(1), held, packets: 0, closed_until: Timestamp::ZERO }
     }
 
-    /// The release time for what is due at `due`, if it may be handed over `now`: the due time, or `now` if
-    /// that has passed. `None` while it is too far ahead, or too much is held.
+    /// Returns the release time of the packet due at `due`, if it may be handed over `now`: the due time, or
+    /// `now` if that has passed. `None` while it is too far ahead, or too many packets are held.
     ///
     /// `now` must not go backwards.
     pub fn release(&mut self, now: Timestamp, due: Timestamp) -> Option<Timestamp> {
@@ -100,8 +100,9 @@ impl Ahead {
         }
     }
 
-    /// The kernel had no room `now`: nothing more is handed over until half of what is still held has left, or
-    /// half of the lead has passed if nothing is; in any case not for 100 µs, however often it refuses.
+    /// Notes that the kernel had no room `now`: no packet is handed over until half of those still held have
+    /// left, or, if none is held, until half of the lead has passed; and never within 100 µs, however often
+    /// it refuses.
     ///
     /// `now` must not go backwards.
     pub fn refused(&mut self, now: Timestamp) {
@@ -110,8 +111,8 @@ impl Ahead {
         self.closed_until = half.max(now + RETRY);
     }
 
-    /// Returns when to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
-    /// in time or in packets.
+    /// Returns when to wake up again, if the next packet is due at `due`: as soon as half of what may be held
+    /// has left, in time or in packets.
     pub fn wake_at(&self, due: Timestamp) -> Timestamp {
         let in_time = due.saturating_sub(self.lead / 2);
         let full = self.packets >= self.most;
@@ -119,13 +120,13 @@ impl Ahead {
         in_time.max(in_packets).max(self.closed_until)
     }
 
-    /// Returns the number of packets that were held when [`release`](Self::release) was asked last, or
-    /// [`refused`](Self::refused) told.
+    /// Returns the number of packets held at the last call of [`release`](Self::release) or
+    /// [`refused`](Self::refused).
     pub fn held(&self) -> u32 {
         self.packets
     }
 
-    /// Holds no longer what is to have left by `now`.
+    /// Forgets the packets that have left by `now`.
     fn forget_left(&mut self, now: Timestamp) {
         while let Some(&(_, packets)) = self.held.front().filter(|&&(release, _)| release <= now) {
             self.held.pop_front();
@@ -133,7 +134,7 @@ impl Ahead {
         }
     }
 
-    /// Returns when half of what is held has left.
+    /// Returns when half of the held packets will have left.
     fn half_left(&self) -> Option<Timestamp> {
         let mut left = 0u32;
         let half = self.held.iter().find(|&&(_, packets)| {
@@ -150,7 +151,7 @@ impl Default for Ahead {
     }
 }
 
-/// A kernel without room that is asked sooner refuses again, and asking takes a CPU.
+/// A full kernel queue that is tried again sooner refuses again, and constant retries take a whole CPU.
 const RETRY: Duration = Duration::from_micros(100);
 
 /// More would be more than any queue holds; it grows if it must.

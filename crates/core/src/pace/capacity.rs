@@ -1,4 +1,4 @@
-//! The capacity of a path, from pairs of packets: [`PacketPairs`], and how far to trust it.
+//! [`PacketPairs`] estimates the capacity of a path from pairs of packets, and how far to trust it.
 //!
 //! Two packets sent back to back leave the slowest link as far apart as it takes to send one, and keep that
 //! distance. So the receiver, or the sender from the ACKs, sees the capacity from a single pair (Keshav
@@ -11,12 +11,12 @@
 //!   queued together  ▐1▐2▌          waits ──▶ ││                    12 µs   too fast
 //! ```
 //!
-//! A mean of that is nothing. But only the capacity puts *many* pairs at one place; what interferes spreads
-//! them. So the estimate is where pairs lie most densely, as in Paxson's PBM (1997), and its confidence is
-//! the share of pairs that lie there.
+//! The mean of that is meaningless. But only the capacity puts *many* pairs at one value; interference
+//! spreads them. So the estimate is where pairs lie most densely, as in Paxson's PBM (1997), and its
+//! confidence is the share of pairs that lie there.
 //!
-//! It is the capacity of the slowest link, not what others leave of it, and a policer or a link that
-//! aggregates frames has none that pairs can see. Use it to begin a train, at a fraction
+//! It is the capacity of the slowest link, not its unused part, and packet pairs cannot see that of a policer
+//! or of a link that aggregates frames. Use it to begin a train, at a fraction
 //! ([`StartRate`](super::StartRate)), not to hold one.
 
 use core::time::Duration;
@@ -47,7 +47,7 @@ use crate::{Percent, Rate, RateError};
 pub struct PacketPairs {
     /// Bits a second of each pair; [`u64::MAX`] for two that came together.
     latest: [u64; KEPT],
-    /// The number recorded, and so the place of the next one.
+    /// The number recorded, which is also the position of the next one.
     recorded: u64,
 }
 
@@ -56,15 +56,15 @@ pub struct PacketPairs {
 pub struct Capacity {
     /// The capacity of the slowest link, in bits a second of whatever sizes were recorded.
     pub bits_per_second: u64,
-    /// The share of pairs within an eighth of each other around it. Pairs at random reach some 20%; from
-    /// 50% on it means something.
+    /// The share of pairs within an eighth of each other around it. Random pairs reach some 20%; trust it
+    /// from 50% on.
     pub confidence: Percent,
-    /// The pairs it was made from: 8 to 32.
+    /// The number of pairs it was made from: 8 to 32.
     pub pairs: usize,
 }
 
 impl Capacity {
-    /// The rate of packets of this size that fills the path.
+    /// Returns the rate of packets of this size that fills the path.
     ///
     /// # Errors
     /// As for [`Rate::of_bits`].
@@ -79,13 +79,13 @@ impl PacketPairs {
         PacketPairs { latest: [0; KEPT], recorded: 0 }
     }
 
-    /// Two packets that were sent back to back came this far apart; the second one has `bytes`, headers
-    /// of the link included if the capacity of the link is wanted.
+    /// Records two packets that were sent back to back and came this far apart; the second one has `bytes`,
+    /// link headers included if you want the capacity of the link.
     ///
     /// Use times of arrival from the kernel or the device, not those at which packets were read. Two that
-    /// were read in one go came together as far as this can tell; such a pair counts, against the
-    /// confidence. But a reader that looks every 200 µs sees pairs that are 120 µs apart at 0 or 200, and
-    /// the estimate is wrong with confidence.
+    /// were read in one go seem to have come together; such a pair counts, against the confidence. But a
+    /// reader that polls every 200 µs sees pairs that are 120 µs apart at 0 or 200, and the estimate is wrong
+    /// with high confidence.
     pub fn record(&mut self, bytes: u32, apart: Duration) {
         let bit_nanos = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
         let bits_per_second = bit_nanos.checked_div(apart.as_nanos()).map(u64::try_from);
@@ -96,8 +96,8 @@ impl PacketPairs {
         self.recorded = self.recorded.saturating_add(1);
     }
 
-    /// Returns the capacity where the latest pairs lie most densely; where two places are equal, the slower one. `None`
-    /// before eight pairs, or if what they mostly say is that they came together.
+    /// Returns the capacity where the latest pairs lie most densely; of two equal ones, the slower. `None`
+    /// before eight pairs, or if most pairs came together.
     pub fn capacity(&self) -> Option<Capacity> {
         let pairs = self.recorded.min(KEPT as u64) as usize;
         if pairs < ENOUGH {
@@ -130,7 +130,7 @@ impl Default for PacketPairs {
 const KEPT: usize = 32;
 /// Pairs before there is an estimate: with fewer, two that agree by chance look like a share.
 const ENOUGH: usize = 8;
-/// Pairs agree within 1 / 8: what jitter of some microseconds does to a gap of tens.
+/// Pairs agree within 1 / 8: the effect of a few microseconds of jitter on a gap of tens.
 const WIDTH: u64 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The state machine of one flow: told when a packet left, it says when the next one may.
+//! The state machine of one flow: given when a packet left, it returns when the next one may.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -9,8 +9,8 @@ use super::{Counts, PaceConfig, PaceError, Recovery, Schedule, Strategy, Trace, 
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
-/// Departure times of one flow. It reads no clock and sends nothing: tell it when a packet left and
-/// it says when the next one may.
+/// Departure times of one flow. It reads no clock and sends nothing: tell it when a packet left, and it
+/// returns when the next one may.
 ///
 /// ```
 /// use core::time::Duration;
@@ -40,7 +40,7 @@ pub struct RateClock {
     latest: Batch,
     strategy: Strategy,
     counts: Counts,
-    /// None was asked for: it is nine sixteenths of the gap.
+    /// No burst interval was set: it is nine sixteenths of the gap.
     burst_by_rate: bool,
     /// A train has begun, and nothing of it has left.
     beginning: bool,
@@ -50,14 +50,14 @@ pub struct RateClock {
 /// The state that few departures need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Seldom {
-    /// The burst interval that was asked for, which a higher rate may leave no room for.
+    /// The configured burst interval, which may be too long for a higher rate.
     asked: u64,
     /// The longest delay that is made up, in nanoseconds.
     most_late: u64,
-    /// Packets that may be behind before the rest is given up.
+    /// The number of packets that a flow may be behind before it skips the others.
     most_behind: u64,
     forfeited: u64,
-    /// The catch-up that is going on, where trains may end it: few flows have any.
+    /// The catch-up in progress, where trains may end it: few flows have one.
     spell: Option<Box<Spell>>,
 }
 
@@ -66,7 +66,7 @@ struct Seldom {
 struct Batch {
     at: Timestamp,
     packets: u32,
-    /// Places of the schedule that they take.
+    /// Scheduled times that they take.
     places: u32,
 }
 
@@ -80,12 +80,12 @@ impl RateClock {
         RateClock::along(Schedule::new(config.rate, config.pattern, Timestamp::ZERO), config)
     }
 
-    /// A clock for the places of a recording. `config.rate` says what the burst interval may be, so it is
-    /// best the recording's [mean](Trace::mean_rate); `config.pattern` does not count.
+    /// Makes a clock for the scheduled times of a recording. `config.rate` limits the burst interval, so it
+    /// is best the recording's [mean](Trace::mean_rate); `config.pattern` is ignored.
     ///
-    /// The rule is that of every schedule: the recording's own gaps are kept, and what is behind is made
-    /// up in those that are longer than the burst interval. Once the last packet has left, the next
-    /// departure is at [`Timestamp::MAX`].
+    /// The rule is that of every schedule: the recording's own gaps are kept, and the flow catches up in
+    /// those that are longer than the burst interval. Once the last packet has left, the next departure is at
+    /// [`Timestamp::MAX`].
     ///
     /// # Errors
     /// [`PaceError`] if the burst interval is longer than that of `config.rate`, or bytes are counted.
@@ -108,7 +108,7 @@ impl RateClock {
     fn along_checked(schedule: Schedule, config: PaceConfig) -> Self {
         let burst_interval = config.shortest_gap();
         let PaceConfig { catch_up, strategy, counts, recovery, .. } = config;
-        // The others ask for no gap that trains could shorten.
+        // The other strategies keep no gap that trains could shorten.
         let spaced = matches!(strategy, Strategy::ExactDeadline | Strategy::TwoSpeed);
         RateClock {
             schedule,
@@ -137,8 +137,8 @@ impl RateClock {
         now
     }
 
-    /// A packet has left at `now`; returns the earliest time for the next one. (For a clock that counts
-    /// bytes it is a packet of one byte.)
+    /// Counts a packet that left at `now`; returns the earliest time for the next one. (For a clock that
+    /// counts bytes it is a packet of one byte.)
     ///
     /// Times must not go backwards.
     pub fn departed(&mut self, now: Timestamp) -> Timestamp {
@@ -146,7 +146,7 @@ impl RateClock {
     }
 
     /// Counts `packets` that have left together at `now`, with `bytes` in all; returns the earliest time
-    /// for the next one. They take as many places as they would have one by one, so the gap after
+    /// for the next one. They take as many scheduled times as they would have one by one, so the gap after
     /// them is that of all of them, and so is the burst interval.
     ///
     /// Times must not go backwards.
@@ -161,7 +161,8 @@ impl RateClock {
     /// assert_eq!(clock.departed_together(at(1_120), 4, 4 * 1_500), at(1_600));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    // Always: of one packet at a time half of it is constant, which is 7% of what a queue's departure costs.
+    // Inlined always: with one packet at a time half of it is constant, which saves 7% of a queue's
+    // departure.
     #[inline(always)]
     pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
         self.departures += u64::from(packets);
@@ -192,10 +193,9 @@ impl RateClock {
 
     /// Changes the rate from `now` on, without a burst; returns the earliest time for the next departure.
     ///
-    /// The rate is integrated, so that a flow whose rate changes all the time keeps its mean: a gap of
-    /// which a third has passed has a third behind it at the new rate, and a flow that is three packets
-    /// behind still is. In no case is the next departure sooner after the last one than the new
-    /// burst interval:
+    /// The rate is integrated, so that a flow whose rate changes all the time keeps its mean: a gap of which
+    /// a third has passed is a third over at the new rate, and a flow that is three packets behind still is.
+    /// The next departure is never sooner after the last one than the new burst interval:
     ///
     /// ```text
     ///   at 40 µs       ●───────────┊───────────│
@@ -216,10 +216,10 @@ impl RateClock {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     ///
-    /// [Patterns](crate::Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
-    /// next gap anew, trains take their next place in the same periods. A recording keeps its times, and
-    /// only the burst interval changes. One that was set is kept; where it is longer than the new interval,
-    /// that is taken, and nothing can be made up.
+    /// [Patterns](crate::Pattern) with gaps of their own no longer catch up: a Poisson flow draws its next
+    /// gap anew, trains take their next scheduled time in the same periods. A recording keeps its times, and
+    /// only the burst interval changes. A configured burst interval is kept; if the new interval is shorter,
+    /// it takes the place of the burst interval, and the flow cannot catch up.
     pub fn set_rate(&mut self, now: Timestamp, rate: Rate) -> Timestamp {
         let Batch { at, packets, places } = self.latest;
         let under_way = if self.beginning { 0 } else { u64::from(places) };
@@ -243,8 +243,8 @@ impl RateClock {
         }
     }
 
-    /// Lends what departures on schedule need, where the next packet may leave at `release`. The lane is closed if another
-    /// rule holds for this clock, or `may_open` is false.
+    /// Lends the state that departures on schedule need, where the next packet may leave at `release`. The
+    /// lane is closed if another rule holds for this clock, or `may_open` is false.
     pub(super) fn lane(&self, release: Timestamp, may_open: bool) -> Lane {
         let (place, floor) = (self.place().as_nanos(), release.as_nanos());
         let closed = Lane { place, floor, beginning: self.beginning, ..Lane::CLOSED };
@@ -258,7 +258,7 @@ impl RateClock {
         Lane { interval, burst, most_behind: u8::try_from(kept).unwrap_or(u8::MAX), ..closed }
     }
 
-    /// Takes over what has departed in a lane that this clock lent.
+    /// Takes over the departures of a lane that this clock lent.
     pub(super) fn settle(&mut self, lane: &Lane) {
         if !lane.is_open() {
             return;
@@ -282,8 +282,8 @@ impl RateClock {
         }
     }
 
-    /// Skips what lies too far back when the flow is behind its schedule. Says whether the next packet may leave
-    /// at once, in a train, for the catch-up to end in time.
+    /// Skips scheduled times that lie too far back when the flow is behind. Returns whether the next packet
+    /// may leave at once, in a train, so that the catch-up ends in time.
     #[inline(never)]
     fn is_hurried(&mut self, before: Timestamp, first: bool, gap: u64) -> bool {
         let Batch { at: now, packets, .. } = self.latest;
@@ -304,9 +304,9 @@ impl RateClock {
         spell.is_some_and(|spell| spell.departed(behind))
     }
 
-    /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
+    /// Skips the scheduled times that lie further back than [`CatchUp`](super::CatchUp) allows.
     fn forfeit(&mut self, now: Timestamp) {
-        // Bytes have no packets yet: those behind are taken to be as long as those that have just left.
+        // Bytes do not say how many packets are behind: assume packets as long as those that have just left.
         let Batch { packets, places, .. } = self.latest;
         let each = u64::from(places / packets.max(1));
         let most = self.seldom.most_behind.saturating_mul(each.max(1));
@@ -321,29 +321,29 @@ impl RateClock {
         self.schedule.place()
     }
 
-    /// Returns the length in bytes of the packet at that place, if a recording says so.
+    /// Returns the length in bytes of the packet at that scheduled time, if a recording has it.
     pub fn length(&self) -> Option<u16> {
         self.schedule.length()
     }
 
-    /// Returns whether no place is left: a recording is over.
+    /// Returns whether no scheduled time is left: a recording is over.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.place() == Timestamp::MAX
     }
 
-    /// Packets that have left, over all trains.
+    /// Returns the number of packets that have left, over all trains.
     pub fn departures(&self) -> u64 {
         self.departures
     }
 
-    /// Places, of packets or of bytes, given up because the flow fell behind by more than
-    /// [`CatchUp`](super::CatchUp) allows, counted as by [`Schedule::advance_to`].
+    /// Returns the number of scheduled times, of packets or of bytes, skipped because the flow fell behind by
+    /// more than [`CatchUp`](super::CatchUp) allows, counted as by [`Schedule::advance_to`].
     pub fn forfeited(&self) -> u64 {
         self.seldom.forfeited
     }
 
-    /// Places of the schedule that have passed unused and may still be made up.
+    /// Returns the number of scheduled times that have passed unused and may still be made up.
     pub fn behind(&self, now: Timestamp) -> u64 {
         self.schedule.places_before(now)
     }
@@ -354,13 +354,14 @@ impl RateClock {
         Duration::from_nanos(self.schedule.rate().span_nanos(places))
     }
 
-    /// The shortest gap after a packet that this clock asks for, except where the schedule's own are
-    /// shorter. Where bytes are counted and none was set, it goes by the packet: nine sixteenths of its gap.
+    /// Returns the shortest gap that this clock keeps after a packet, except where the schedule's own are
+    /// shorter. Where bytes are counted and none was set, it depends on the packet: nine sixteenths of its
+    /// gap.
     pub fn burst_interval(&self) -> Duration {
         Duration::from_nanos(self.burst_interval)
     }
 
-    /// Returns the trains that may end a catch-up; none of a strategy that asks for no burst interval.
+    /// Returns the trains that may end a catch-up; none for a strategy without a burst interval.
     pub fn recovery(&self) -> Recovery {
         self.seldom.spell.as_ref().map_or(Recovery::NONE, |spell| spell.recovery())
     }
@@ -370,13 +371,13 @@ impl RateClock {
         self.counts
     }
 
-    /// The rate: the mean, or the rate while on.
+    /// Returns the rate: the mean, or the rate while on.
     pub fn rate(&self) -> Rate {
         self.schedule.rate()
     }
 }
 
-/// The defaults at this rate, which nothing can be wrong with.
+/// The defaults at this rate, which are always valid.
 impl From<Rate> for RateClock {
     fn from(rate: Rate) -> Self {
         let config = PaceConfig::new(rate);

@@ -19,13 +19,13 @@ use crate::RateError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PaceError {
-    /// There is no such rate. So one error type is enough for a flow and its rate.
+    /// The rate is invalid. Included so that one error type serves a flow and its rate.
     Rate(RateError),
     /// The target could never be held.
     LongBurstInterval {
         /// The burst interval that was asked for.
         burst_interval: Duration,
-        /// The most that is allowed.
+        /// The longest that is allowed.
         target: Duration,
     },
     /// Only packets can be placed at random or in trains; bytes are paced evenly.

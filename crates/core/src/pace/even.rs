@@ -49,8 +49,8 @@ impl Even {
         self.remainder = remainder;
     }
 
-    /// Sets another rate from `now` on. The gap of `places` places that leads to this one keeps the share that was
-    /// left of it, and as many places are behind as before. O(1).
+    /// Sets another rate from `now` on. The gap of `places` places that leads to this one keeps its remaining
+    /// share, and the number of places behind stays. O(1).
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         let (old, new) = (self.rate.span_nanos(places), rate.span_nanos(places));
         if rate == self.rate {
@@ -91,7 +91,7 @@ mod tests {
     use core::time::Duration;
     use proptest::prelude::*;
 
-    /// A controller that finds its rate unchanged says so with every packet.
+    /// A controller whose rate is unchanged sets it with every packet.
     #[test]
     fn the_same_rate_again_changes_nothing() {
         let rate = Rate::per_second(83_333).unwrap();

@@ -1,4 +1,5 @@
-//! The lane of a flow that is on schedule: what a departure needs of its [`RateClock`](super::RateClock), in half a cache line.
+//! The lane of a flow that is on schedule: the part of its [`RateClock`](super::RateClock) that a departure
+//! needs, in half a cache line.
 //!
 //! A clock has 120 bytes, because it serves every pattern, strategy and unit. Most flows of a queue have the plain ones,
 //! and are on schedule or a little behind. Their departures need a scheduled time, an interval and a burst interval:
@@ -11,8 +12,9 @@
 //!   clock   schedule, pattern, strategy, counts, catch-up, …
 //! ```
 //!
-//! The rule of a departure on schedule is written twice for that, here and in `departed_together` of the clock. Whatever
-//! is not that rule (another rate, places to skip, the end of time) settles the lane and is left to the clock.
+//! The rule of a departure on schedule is written twice for that, here and in `departed_together` of the
+//! clock. Anything else (another rate, places to skip, the end of time) settles the lane and is left to the
+//! clock.
 
 use crate::Timestamp;
 
@@ -66,7 +68,7 @@ impl Lane {
         (self.place, self.beginning) = (now.as_nanos(), true);
     }
 
-    /// A packet leaves. False if that is the clock's business; then nothing has changed.
+    /// Counts a departure. Returns false, without a change, if the clock must do it.
     #[inline(always)]
     pub(super) fn departed(&mut self, now: Timestamp, bytes: u32) -> bool {
         let now = now.as_nanos();
@@ -86,7 +88,7 @@ impl Lane {
     }
 }
 
-/// From here on it is the clock that keeps time from overflowing: 292 years.
+/// From here on the clock handles departures, which keeps time from overflowing: 292 years.
 const END: u64 = 1 << 63;
 
 const _: () = assert!(size_of::<Lane>() == 32);
@@ -100,9 +102,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        /// A packet leaves so long after it might have.
+        /// A packet leaves this long after it might have.
         Depart(u64),
-        /// The flow was idle for so long.
+        /// The flow was idle for this long.
         Start(u64),
         SetRate(u64),
         Settle,

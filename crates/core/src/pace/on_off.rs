@@ -38,7 +38,7 @@ impl Trains {
         *self = Trains { start, at: start, periods: 0, index: 0, ..*self };
     }
 
-    /// Another rate from `now` on: the next of its places in the same periods.
+    /// Sets another rate from `now` on: moves to the next of its places in the same periods.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, under_way: bool) {
         *self = Trains::starting(rate, self.on_off, self.start);
         if under_way {
@@ -116,7 +116,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Leaps reach what steps reach, and `places_before` is the least number that reaches a time.
+        /// Leaps and steps reach the same places, and `places_before` is the least number that reaches a
+        /// time.
         #[test]
         fn leaps_are_steps(
             packets in 1u64..=1_000_000_000, on in 1u64..20_000, off in 1u64..50_000, done in 0u64..100, ahead in 0u64..300_000,

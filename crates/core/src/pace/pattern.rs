@@ -15,7 +15,7 @@ use crate::time::saturating_nanos;
 /// ```
 ///
 /// Constant is what pacing aims at. The others are traffic to test with: Poisson arrivals are those of
-/// many independent sources, and on/off trains those of a source that has something to say at times.
+/// many independent sources, and on/off trains those of a source that sends now and then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Pattern {
@@ -32,7 +32,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The rate over the whole pattern, off periods included, where `rate` is the one while on.
+    /// Returns the rate over the whole pattern, off periods included, where `rate` is the one while on.
     pub fn mean_rate(self, rate: Rate) -> Rate {
         match self {
             Pattern::Constant | Pattern::Poisson { .. } => rate,
@@ -64,7 +64,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// On for so long, then off for so long, and again.
+    /// Repeats an on period and an off period of these lengths.
     ///
     /// # Errors
     /// [`PaceError`] for zero of either, or more than 584 years together.

@@ -1,8 +1,8 @@
-//! Departures of many flows: [`DepartureQueue`] says which packet leaves next, and when to look.
+//! Departures of many flows: [`DepartureQueue`] decides which packet leaves next, and when to check again.
 //!
-//! One timer a flow would do for ten flows. For ten thousand a program wants one place that knows the
-//! earliest departure of all, hands out in one turn whatever is due by then, and does not mix up the
-//! flows' rates with each other when that is more than one packet:
+//! One timer a flow suffices for ten flows. For ten thousand a program needs one object that knows the
+//! earliest departure of all, hands out everything due in one turn, and keeps each flow's rate even when
+//! several packets are due:
 //!
 //! ```text
 //!   enqueue ─▶ flow a  ▢▢▢   RateClock ─┐
@@ -17,21 +17,21 @@
 //! 1. **In order.** A flow's packets leave first in, first out. Flows go by release time, and among equal
 //!    ones in the order in which they got it.
 //! 2. **Paced.** Each flow has one [`RateClock`](crate::RateClock) and at most one release time
-//!    outstanding. Between two departures of a flow there is at least its burst interval (or the gap of
-//!    their places, where a [`Pattern`](crate::Pattern) has shorter ones), whatever stalls, idle times
-//!    and changes of the rate lie between them. Only the baselines among the
-//!    [strategies](crate::Strategy) do without.
+//!    outstanding. Between two departures of a flow there is at least its burst interval (or the gap of their
+//!    scheduled times, where a [`Pattern`](crate::Pattern) has shorter ones), whatever stalls, idle times and
+//!    changes of the rate lie between them. Only the baselines among the [strategies](crate::Strategy) do not
+//!    keep it.
 //! 3. **Idle is not late.** A flow is idle when its next packet may leave and there is none. The
-//!    packet that ends this leaves at once and begins a new train, at the stored rate: nothing is made
-//!    up. A packet that is there by then continues the train, so a source that enqueues in answer to
-//!    each departure is not idle.
+//!    packet that ends this leaves at once and begins a new train, at the stored rate: nothing is made up. A
+//!    packet that is enqueued by then continues the train, so a source that enqueues in answer to each
+//!    departure is not idle.
 //! 4. **A turn ends and is fair.** Whatever is enqueued, a flow has one departure (one
 //!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next; with
 //!    [`Proportional`](Fairness::Proportional) shares there are as many departures as flows that were due. Under overload flows get equal shares or
 //!    shares in proportion to their rates, as you choose: [`Fairness`].
-//! 5. **Nothing is lost.** What was enqueued is waiting, sent, expired or removed, and counted as such. What
-//!    cannot be taken comes back to the caller, with the reason: the newest is refused, never an older
-//!    one pushed out ([`Limits`]).
+//! 5. **Nothing is lost.** Each enqueued packet is waiting, sent, expired or removed, and counted as such. A
+//!    packet that cannot be taken comes back to the caller, with the reason: the newest is refused, never an
+//!    older one dropped ([`Limits`]).
 //!
 //! ```text
 //!   flow a, released every 40 µs; a stall; then idle; then one packet more
@@ -42,9 +42,9 @@
 //!
 //! **How much in one go** is one packet, unless the rate is so high that this is too fine: see [`Quantum`].
 //!
-//! **Late packets.** A packet whose turn comes late is sent late, and `lateness` says by how much. With a
-//! [`Limits::delay`] the wait has a bound: a packet that would wait longer even on schedule is refused when it is
-//! enqueued. One that is accepted and then waits longer, because of a stall or a lower rate, is handed
+//! **Late packets.** A packet whose turn comes late is sent late, and its `lateness` is reported. With a
+//! [`Limits::delay`] the wait has a bound: a packet that would wait longer even on schedule is refused when
+//! it is enqueued. One that is accepted and then waits longer, because of a stall or a lower rate, is handed
 //! back as [`Popped::Expired`]; it does not take the place of a packet that can still be of use.
 
 mod account;
@@ -91,14 +91,14 @@ pub use turn::DepartureTurn;
 /// let voice = queue.add_flow(FlowConfig::new(PaceConfig::new(Rate::every(Duration::from_millis(20))?)))?;
 /// let video = queue.add_flow(FlowConfig::new(PaceConfig::bits_per_second(8_000_000)?))?;
 ///
-/// // Four packets arrive at once. A token is whatever finds the bytes again.
+/// // Four packets arrive at once. A token is your reference to the bytes.
 /// let start = Timestamp::from_micros(1_000);
 /// queue.enqueue(start, voice, 160, "v1")?;
 /// for token in ["frame 1", "frame 2", "frame 3"] {
 ///     queue.enqueue(start, video, 1_000, token)?; // 1 ms at 8 Mbit/s
 /// }
 ///
-/// // The loop: when something is due, hand out what is; else sleep until `poll_at`.
+/// // The loop: hand out what is due; otherwise sleep until `poll_at`.
 /// let mut sent = Vec::new();
 /// while let Some(now) = queue.poll_at() {
 ///     let turn = queue.turn(now);
@@ -120,12 +120,13 @@ pub use turn::DepartureTurn;
 ///
 /// # Cost
 /// O(1) for each packet, amortised (O(log flows) with [`Fairness::Proportional`]): flows whose release times lie within the same 256 ns are sorted together when
-/// that time has come. What ten thousand flows cost is cache misses, so a packet touches few lines: one with the flow's
-/// pace and its first packet, and half of one in the order (`cargo bench -p softtimers-core --bench departures`). A flow
-/// that counts bytes or has a pattern, a quantum or a limit on bytes or delay touches two more.
+/// that time has come. With ten thousand flows the cost is cache misses, so a packet touches few lines: one
+/// with the flow's pace and its first packet, and half of one in the order (`cargo bench -p softtimers-core
+/// --bench departures`). A flow that counts bytes or has a pattern, a quantum or a limit on bytes or delay
+/// touches two more.
 ///
-/// Nothing is allocated unless more flows or more packets are there than ever before. A queue takes 25 KB, a
-/// flow some 310 bytes with its first packet's place, a packet behind it some 20 and its token.
+/// Allocates only when the number of flows or packets reaches a new maximum. A queue takes 25 KB, a flow some
+/// 310 bytes with its first packet's place, a packet behind it some 20 and its token.
 #[derive(Debug)]
 pub struct DepartureQueue<T> {
     flows: Slots<Flow>,
@@ -133,7 +134,7 @@ pub struct DepartureQueue<T> {
     hot: Vec<Hot<T>>,
     packets: Packets<T>,
     releases: Releases,
-    /// The flows that are due are here, instead of the releases, if their shares are to be proportional.
+    /// Holds the due flows, instead of the releases, if their shares are to be proportional.
     shares: Option<Box<Shares>>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
@@ -141,7 +142,7 @@ pub struct DepartureQueue<T> {
     leaving: Option<Batch>,
     slack: Duration,
     most_packets: u32,
-    /// Without what follows from the rest: `enqueued` and `waiting`.
+    /// Without `enqueued` and `waiting`, which are computed from the others.
     stats: QueueStats,
 }
 
@@ -185,8 +186,8 @@ impl<T> DepartureQueue<T> {
         Ok(FlowId::of(id))
     }
 
-    /// Removes a flow; what it had waiting comes back, the oldest first, and is dropped if nobody asks for it. `None` if
-    /// the flow was removed before.
+    /// Removes a flow and returns its waiting packets, the oldest first; the iterator drops those that are
+    /// not taken. `None` if the flow was removed before.
     ///
     /// If the iterator is [forgotten](core::mem::forget), its packets are dropped when another flow gets the index, or with
     /// the queue; they count as removed in any case.
@@ -207,17 +208,17 @@ impl<T> DepartureQueue<T> {
         Some(Removed { packets: &mut self.packets, first: &mut hot.first, behind: flow.behind })
     }
 
-    /// The handle that [`FlowId::to_bits`] made this number of, whether or not there is such a flow now; `None` if no
-    /// handle has it.
+    /// Returns the handle that [`FlowId::to_bits`] turned into this number, whether or not the flow still
+    /// exists; `None` if no handle has it.
     pub fn id_of(&self, bits: u64) -> Option<FlowId> {
         self.flows.id_of(bits).map(FlowId::of)
     }
 
     /// Changes the rate of a flow from `now` on, as [`RateClock::set_rate`](crate::RateClock::set_rate):
-    /// of the gap that is under way the same share is left, and the next packet is no sooner after the last
-    /// one than the new burst interval. Its unit stays what [`PaceConfig::counts`] says.
+    /// the gap under way keeps its remaining share, and the next packet is no sooner after the last one than
+    /// the new burst interval. The unit remains that of [`PaceConfig::counts`].
     ///
-    /// A quantum of which a part has been handed out ends here.
+    /// Ends a quantum of which a part has been handed out.
     ///
     /// # Cost
     /// O(1), O(log flows) if the flow is due.
@@ -240,8 +241,9 @@ impl<T> DepartureQueue<T> {
         Ok(())
     }
 
-    /// Begins a new train of a flow at `now`: what has passed since its last departure is no delay, as
-    /// after a pause of the program's own. The next packet leaves at once, but not sooner than it might have.
+    /// Begins a new train of a flow at `now`: the time since its last departure does not count as delay, as
+    /// after a pause that the program chose. The next packet leaves at once, but not sooner than it might
+    /// have.
     ///
     /// # Cost
     /// O(1), O(log flows) if the flow is due.
@@ -326,8 +328,8 @@ impl<T> DepartureQueue<T> {
         Ok(())
     }
 
-    /// The time at which a program that sleeps must look: the earliest release time, plus the slack.
-    /// `None` when nothing waits. Looking earlier is harmless, looking later is late.
+    /// Returns the time at which a sleeping program must wake: the earliest release time, plus the slack.
+    /// `None` when nothing waits. Checking earlier is harmless; checking later makes packets late.
     ///
     /// # Cost
     /// O(1) after a turn; O(k) when the earliest of k flows in a slot of time has been moved or removed since.
@@ -336,7 +338,7 @@ impl<T> DepartureQueue<T> {
         self.next_due().map(|due| due + self.slack)
     }
 
-    /// The earliest time at which a turn would find a packet due.
+    /// Returns the earliest time at which a turn would find a packet due.
     ///
     /// # Cost
     /// As [`poll_at`](Self::poll_at).
@@ -368,7 +370,7 @@ impl<T> DepartureQueue<T> {
         QueueStats { enqueued: sent + expired + removed + u64::from(waiting), waiting, ..self.stats }
     }
 
-    /// A flow's counters since it was added; `None` if it was removed.
+    /// Returns a flow's counters since it was added; `None` if it was removed.
     pub fn flow_stats(&self, flow: FlowId) -> Option<FlowStats> {
         let index = self.flows.find(flow.timer())?;
         let hot = self.hot.get(index as usize)?;
@@ -380,7 +382,7 @@ impl<T> DepartureQueue<T> {
         Rejected { reason, token }
     }
 
-    /// The flow's index. Of what is leaving of it, no more does.
+    /// Returns the flow's index, after ending its quantum under way.
     fn settled(&mut self, flow: FlowId) -> Option<u32> {
         let index = self.flows.find(flow.timer())?;
         if self.leaving.is_some_and(|batch| batch.flow == index) {
@@ -410,8 +412,8 @@ impl<T> DepartureQueue<T> {
 /// Enough packets or bytes that the time they take tells one rate from another.
 const MANY: u32 = 1 << 20;
 
-/// A packet has become its flow's first; says when it may leave. If it could leave only
-/// later than the flow's pace would have let one leave, the flow was idle: a new train begins, and owes nothing.
+/// Returns when a packet may leave that has become its flow's first. If it is ready only after the flow's
+/// pace would have let one leave, the flow was idle: a new train begins, without catch-up.
 #[inline]
 fn head<T>(flows: &mut Slots<Flow>, hot: &mut Hot<T>, index: u32) -> Timestamp {
     let (ready, release) = (hot.first.ready, hot.lane.release());

@@ -1,4 +1,4 @@
-//! Places of a recording: at its own times from the start on, and none after the last.
+//! The places of a recording: at its own times from the start on, and none after the last.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ pub(super) struct Recorded {
     trace: Trace,
     start: Timestamp,
     at: Timestamp,
-    /// The packet that belongs to the current place; as many as there are packets after the last.
+    /// The index of the packet at the current place; after the last, the number of packets.
     index: usize,
 }
 
@@ -23,7 +23,7 @@ impl Recorded {
         (self.start, self.at, self.index) = (start, start, 0);
     }
 
-    /// The end of time after the last packet.
+    /// Returns the current place; after the last packet, the end of time.
     pub(super) fn place(&self) -> Timestamp {
         self.at
     }

@@ -1,10 +1,10 @@
-//! How a catch-up is made to end where trigger states are seldom: [`Recovery`].
+//! [`Recovery`]: makes a catch-up end where trigger states are rare.
 //!
 //! A late flow leaves a burst interval after its last packet **or at the first trigger state after that**. Where the two
-//! together take as long as the target interval, one packet at a time never makes up what a stall has delayed: the flow
-//! stays late for good, at the bound of [`CatchUp`](super::CatchUp). So a catch-up has an end by which it is to be over,
-//! and on the way there a line. A flow that lags behind its line, and that one packet at a time would not bring back by the
-//! end, sends a second packet at the same trigger state, or a third:
+//! together take as long as the target interval, one packet at a time never makes up for a stall: the flow
+//! stays late for good, at the bound of [`CatchUp`](super::CatchUp). So a catch-up has a deadline, and a line
+//! that leads to it. A flow that lags behind its line, and that would miss the deadline with one packet at a
+//! time, sends a second packet at the same trigger state, or a third:
 //!
 //! ```text
 //!   late by │●                 ● a trigger state
@@ -16,21 +16,22 @@
 //!           stall      end: eight times the stall later
 //! ```
 //!
-//! The speed of one packet at a time is judged by the usual gap of a flow that is late, learnt from the last sixteen or so.
-//! While that is at most eight ninths of the target interval, a longer gap now and then is a stall of its own: it moves the
-//! end on, and is no reason for a train.
+//! The speed of one packet at a time is estimated from the usual gap of a late flow, a mean of the last
+//! sixteen or so. While that is at most eight ninths of the target interval, an occasional longer gap counts
+//! as a new stall: it moves the deadline, and causes no train.
 
 use crate::Timestamp;
 
-/// The means to end a catch-up in time: trains of a few packets, where a burst interval and the wait for a trigger state
-/// leave no other. [`Recovery::NONE`] keeps every gap at the burst interval.
+/// Trains of a few packets that end a catch-up in time, where a burst interval and the wait for a trigger
+/// state are too long for single packets. [`Recovery::NONE`] keeps every gap at least at the burst interval.
 ///
-/// A catch-up is to end within [`WITHIN`](Recovery::WITHIN) times what stalls have delayed, and some 40 intervals in which
-/// the usual gap is learnt. It does if the flow gets a trigger state at least every `train * WITHIN / (WITHIN + 1)` target
-/// intervals, less a burst interval. A stall during the catch-up has an end of its own. Where trigger states are rarer, whole
-/// trains leave, and what lies too far back is given up as without.
+/// A catch-up should end within [`WITHIN`](Recovery::WITHIN) times the delay of the stalls, plus some 40
+/// intervals in which the usual gap is learnt. It does if the flow gets a trigger state at least every
+/// `train * WITHIN / (WITHIN + 1)` target intervals, less a burst interval. A stall during the catch-up has
+/// a deadline of its own. Where trigger states are rarer, whole trains leave, and scheduled times too far
+/// back are skipped as without trains.
 ///
-/// However it is late, at most `train` packets follow each other at less than the burst interval.
+/// However late the flow is, at most `train` packets follow each other at less than the burst interval.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Recovery {
     /// The most packets that leave together: 1 for no trains.
@@ -38,13 +39,13 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// No trains: every gap of a late flow is a burst interval at least.
+    /// No trains: every gap of a late flow is at least a burst interval.
     pub const NONE: Recovery = Recovery { train: 1 };
 
-    /// A catch-up is to end within 8 times the delay that it makes up.
+    /// A catch-up should end within 8 times the delay that it makes up.
     pub const WITHIN: u32 = 8;
 
-    /// Trains of up to `most` packets; 0 is 1.
+    /// Allows trains of up to `most` packets; 0 is taken as 1.
     pub const fn trains(most: u16) -> Self {
         Recovery { train: if most == 0 { 1 } else { most } }
     }
@@ -56,17 +57,19 @@ impl Default for Recovery {
     }
 }
 
-/// The catch-up that is going on, if one is.
+/// The catch-up in progress, if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spell {
     recovery: Recovery,
     /// Packets of the train that left last.
     in_train: u16,
-    /// Departures up to the latest that was late, the low half of their number: one that is not the next begins anew.
+    /// The low half of the flow's number of departures at its latest late one; if the next late departure
+    /// does not follow it, a new catch-up begins.
     departures: u32,
     /// When it is to be over.
     ends: Timestamp,
-    /// The mean of the last gaps while late, in nanoseconds; 0 before there was one. Those inside trains do not count.
+    /// The mean of the last gaps while late, in nanoseconds; 0 before the first. Gaps inside trains are not
+    /// counted.
     usual: u64,
 }
 
@@ -76,16 +79,16 @@ pub(super) struct Behind {
     pub(super) now: Timestamp,
     /// Since the departure before, in nanoseconds.
     pub(super) gap: u64,
-    /// The time by which the next packet is late already.
+    /// How late the next packet is already, in nanoseconds.
     pub(super) by: u64,
     /// The target interval.
     pub(super) interval: u64,
     /// The shortest gap after it.
     pub(super) shortest: u64,
-    /// Packets of this departure, and of all until now.
+    /// The number of packets of this departure, and of all until now.
     pub(super) packets: u32,
     pub(super) departures: u32,
-    /// It is the first since the flow began or was idle.
+    /// Whether it is the first since the flow began or was idle.
     pub(super) first: bool,
 }
 
@@ -98,7 +101,8 @@ impl Spell {
         self.recovery
     }
 
-    /// Packets have left, and the next are late already; whether they may leave at once.
+    /// Counts a departure after which the next packets are late already. Returns whether those may leave at
+    /// once.
     pub(super) fn departed(&mut self, behind: Behind) -> bool {
         let Behind { now, gap, by, interval, shortest, packets, departures, first } = behind;
         let Recovery { train } = self.recovery;
@@ -114,14 +118,14 @@ impl Spell {
         }
         self.usual = usual;
         let within = u64::from(Recovery::WITHIN);
-        // What began now would end then.
+        // The deadline of a catch-up that began now.
         let latest = now.after(by.max(interval).saturating_mul(within));
         // At this gap, one at a time ends any catch-up within its time.
         let is_quick = usual <= interval / (within + 1) * within;
         if !goes_on {
             self.ends = latest;
         } else if gap > interval.saturating_mul(u64::from(train)) || is_quick && gap > interval {
-            // Another stall: nothing was meant to make up for it on the way.
+            // Another stall, which the deadline did not allow for.
             let later = self.ends.after(gap.saturating_mul(within + 1));
             self.ends = self.ends.max(later.min(latest));
         }
@@ -135,5 +139,5 @@ impl Spell {
     }
 }
 
-/// The gaps that the usual one is the mean of, about.
+/// The number of gaps in the mean, approximately.
 const MEMORY: u64 = 16;

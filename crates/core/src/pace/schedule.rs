@@ -1,4 +1,4 @@
-//! When packets should leave: [`Schedule`], a walk along places in time.
+//! [`Schedule`]: the times at which packets should leave.
 
 use alloc::boxed::Box;
 
@@ -11,11 +11,11 @@ use super::trace::Trace;
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
-/// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no
-/// delay moves.
+/// An iterator over the places of a [`Pattern`] or of a [`Trace`]: absolute scheduled times, which no
+/// departure and no delay moves.
 ///
-/// How a sender that is late treats them is the business of [`RateClock`](super::RateClock); a caller that
-/// only wants the times, such as a simulation, walks along them itself.
+/// [`RateClock`](super::RateClock) decides how a late sender treats them; a caller that only wants the times,
+/// such as a simulation, steps through them itself.
 ///
 /// ```
 /// use core::time::Duration;
@@ -41,8 +41,8 @@ use crate::{Rate, Timestamp};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Kind);
 
-/// Each knows its rate and where it is. All but the one that most flows have are apart, so that those many
-/// stay small.
+/// Each holds its rate and its position. All but the most common one are boxed, so that most flows stay
+/// small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
     Even(Even),
@@ -52,7 +52,7 @@ enum Kind {
 }
 
 impl Schedule {
-    /// A schedule whose first place is at `start`. `rate` is the mean, or the rate while on.
+    /// Makes a schedule whose first place is at `start`. `rate` is the mean, or the rate while on.
     pub fn new(rate: Rate, pattern: Pattern, start: Timestamp) -> Self {
         Schedule(match pattern {
             Pattern::Constant => Kind::Even(Even::starting(rate, start)),
@@ -61,13 +61,14 @@ impl Schedule {
         })
     }
 
-    /// The places of a recording, the first at `start`; after the last comes the end of time.
+    /// Makes a schedule of the places of a recording, the first at `start`; after the last comes the end of
+    /// time.
     pub fn replay(trace: Trace, start: Timestamp) -> Self {
         Schedule(Kind::Recorded(Box::new(Recorded::starting(trace, start))))
     }
 
-    /// Begins again, with its first place at `start`. A Poisson schedule that has been walked along goes
-    /// on with gaps of its own, or all trains of a flow would be alike.
+    /// Begins again, with its first place at `start`. A Poisson schedule that has been advanced continues
+    /// with new gaps, or all trains of a flow would be alike.
     pub fn restart(&mut self, start: Timestamp) {
         match &mut self.0 {
             Kind::Even(even) => even.restart(start),
@@ -77,7 +78,7 @@ impl Schedule {
         }
     }
 
-    /// The current place. [`Timestamp::MAX`] is the end of time, not a place.
+    /// Returns the current place. [`Timestamp::MAX`] is the end of time, not a place.
     #[inline]
     pub fn place(&self) -> Timestamp {
         if let Kind::Even(even) = &self.0 { even.place() } else { self.uneven_place() }
@@ -98,12 +99,12 @@ impl Schedule {
         self.leap(1);
     }
 
-    /// Another rate from `now` on.
+    /// Sets another rate from `now` on.
     ///
-    /// `places` is how long the gap is that leads to the current place; zero if none does. Even places
-    /// keep the share of it that is left, and as many places behind as before. Others forget what was
-    /// behind: Poisson draws a new gap from `now`, trains take their next place in the same periods.
-    /// A recording keeps its times.
+    /// `places` is the length of the gap that leads to the current place; zero if none does. An even schedule
+    /// keeps the remaining share of that gap, and stays as many places behind. Other patterns no longer catch
+    /// up: Poisson draws a new gap from `now`, trains take their next place in the same periods. A recording
+    /// keeps its times.
     pub fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.set_rate(now, rate, places),
@@ -113,8 +114,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the length of the gap of `places` places that leads to the current one, in nanoseconds; of a pattern,
-    /// in the mean.
+    /// Returns the length of the gap of `places` places that leads to the current one, in nanoseconds; for a
+    /// pattern, the mean.
     pub(super) fn gap_behind(&self, places: u64) -> u64 {
         if let Kind::Recorded(recorded) = &self.0 {
             return saturating_nanos(recorded.gap_behind(places));
@@ -122,7 +123,7 @@ impl Schedule {
         self.rate().span_nanos(places)
     }
 
-    /// Moves on to the first place at or after `time`, and returns how many that leaves behind.
+    /// Moves on to the first place at or after `time`, and returns how many it passed.
     ///
     /// For Poisson the number is exact unless more than 256 mean intervals are leapt over; beyond that
     /// it counts their mean. The places are the same in any case: those of the seed.
@@ -135,7 +136,7 @@ impl Schedule {
         places
     }
 
-    /// Places from the current one on that are before `time`, counted as by
+    /// Returns the number of places from the current one on that are before `time`, counted as by
     /// [`advance_to`](Self::advance_to).
     pub fn places_before(&self, time: Timestamp) -> u64 {
         match &self.0 {
@@ -152,19 +153,19 @@ impl Schedule {
         if let Kind::Recorded(recorded) = &self.0 { recorded.length() } else { None }
     }
 
-    /// The interval in nanoseconds, if all gaps are equal and of whole nanoseconds, up to 4 s.
+    /// Returns the interval in nanoseconds, if all gaps are equal and of whole nanoseconds, up to 4 s.
     pub(super) fn whole_interval(&self) -> Option<u32> {
         let Kind::Even(even) = &self.0 else { return None };
         let (numerator, denominator) = even.rate().fraction();
         u32::try_from(numerator).ok().filter(|_| denominator == 1)
     }
 
-    /// Says whether all gaps are equal.
+    /// Returns whether all gaps are equal.
     pub(super) fn is_even(&self) -> bool {
         matches!(self.0, Kind::Even(_))
     }
 
-    /// The rate: the mean, or the rate while on.
+    /// Returns the rate: the mean, or the rate while on.
     pub fn rate(&self) -> Rate {
         match &self.0 {
             Kind::Even(even) => even.rate(),
@@ -174,13 +175,12 @@ impl Schedule {
         }
     }
 
-    /// Gives up places further back than `most_late` nanoseconds, and of the others all but the last
-    /// `most`. At even places as many as there are whole intervals in `most_late` are kept. Returns how
-    /// many were lost.
+    /// Skips places further back than `most_late` nanoseconds, and all but the last `most` of the others. An
+    /// even schedule keeps as many as `most_late` has whole intervals. Returns how many were skipped.
     pub(super) fn give_up(&mut self, now: Timestamp, most_late: u64, most: u64) -> u64 {
         let oldest = Timestamp::from_nanos(now.as_nanos().saturating_sub(most_late));
         let most = match &mut self.0 {
-            // Counting them would mean to walk along all of them at each departure.
+            // Counting them would mean stepping through all of them at each departure.
             Kind::Poisson(poisson) => {
                 let span = poisson.rate().span_nanos(most);
                 return poisson

@@ -1,7 +1,7 @@
-//! At what rate a train of packets begins: [`StartRate`].
+//! [`StartRate`]: the rate at which a train of packets begins.
 //!
-//! A sender that knows what the path carries needs no slow start: it paces at that rate from the first
-//! packet (soft timers §2.1, A.2). Knowing is the difficulty, and the answer changes over a connection's
+//! A sender that knows the path's capacity needs no slow start: it paces at that rate from the first packet
+//! (soft timers §2.1, A.2). The capacity is hard to know, and the best estimate changes over a connection's
 //! life:
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //!               for nothing is proved        the last busy period, no burst     is forgotten
 //! ```
 //!
-//! How a sender climbs from the fraction to the capacity is its congestion control's business; the paper
-//! leaves it open (§5.7), and so does this.
+//! The sender's congestion control decides how to climb from the fraction to the capacity; the paper leaves
+//! it open (§5.7), and so does this module.
 
 use core::time::Duration;
 
@@ -58,45 +58,46 @@ pub struct StartRate {
 }
 
 impl StartRate {
-    /// Creates a start for a path of this capacity, of which the first train uses `initial_fraction`. The paper's
-    /// prototype uses all of it ([`Percent::ALL`]), which is right where the capacity is guaranteed, and
-    /// says that a practical sender should begin with less (§5.7).
+    /// Creates a start rate for a path of this capacity, of which the first train uses `initial_fraction`.
+    /// The paper's prototype uses all of it ([`Percent::ALL`]), which is right where the capacity is
+    /// guaranteed, and says that a practical sender should begin with less (§5.7).
     ///
     /// # Errors
-    /// [`RateError`] if the fraction is 0%, or so slow that it is no rate: see [`Rate::share`].
+    /// [`RateError`] if the fraction is 0%, or the result is too slow for a rate: see [`Rate::share`].
     pub fn new(capacity: Rate, initial_fraction: Percent) -> Result<Self, RateError> {
         let first = capacity.share(initial_fraction)?;
         Ok(StartRate { capacity, initial_fraction, first, memory: MEMORY, proved: None })
     }
 
-    /// Sets for how long after the last ACK a proved rate is believed: 5 minutes if nothing is said. Zero
-    /// makes every train begin like the first.
+    /// Sets how long after the last ACK a proved rate is used: 5 minutes by default. With zero every train
+    /// begins like the first.
     pub fn memory(mut self, memory: Duration) -> Self {
         self.memory = memory;
         self
     }
 
-    /// The capacity is known better now. What was proved stays, but is not exceeded.
+    /// Sets a better estimate of the capacity. A proved rate stays, but is limited to the capacity.
     ///
     /// # Errors
-    /// As for [`new`](Self::new); nothing has changed then.
+    /// As for [`new`](Self::new); nothing changes then.
     pub fn set_capacity(&mut self, capacity: Rate) -> Result<(), RateError> {
         self.first = capacity.share(self.initial_fraction)?;
         self.capacity = capacity;
         Ok(())
     }
 
-    /// Until now the path has carried this rate: ACKs say so, see [`AckRate::rate`](super::AckRate::rate).
+    /// Notes that the path has carried this rate until now, as measured by ACKs: see
+    /// [`AckRate::rate`](super::AckRate::rate).
     pub fn proved(&mut self, now: Timestamp, rate: Rate) {
         self.proved = Some((now, rate));
     }
 
-    /// Nothing proved holds any more, because packets were lost or the path has changed.
+    /// Forgets the proved rate, because packets were lost or the path has changed.
     pub fn forget(&mut self) {
         self.proved = None;
     }
 
-    /// The rate for a train that begins now.
+    /// Returns the rate for a train that begins now.
     pub fn rate(&self, now: Timestamp) -> Rate {
         match self.proved {
             Some((at, rate)) if now.saturating_duration_since(at) < self.memory => rate.slower(self.capacity),
@@ -104,13 +105,13 @@ impl StartRate {
         }
     }
 
-    /// The capacity: no train begins faster.
+    /// Returns the capacity: no train begins faster.
     pub fn capacity(&self) -> Rate {
         self.capacity
     }
 }
 
-/// RFC 7661 §4.3 lets a sender keep an unused window for as long: what a path carries changes in minutes.
+/// RFC 7661 §4.3 lets a sender keep an unused window this long: a path's capacity changes within minutes.
 const MEMORY: Duration = Duration::from_secs(5 * 60);
 
 #[cfg(test)]

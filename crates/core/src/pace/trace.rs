@@ -1,7 +1,7 @@
-//! Recorded traffic: [`Trace`], the times and lengths of packets that were captured somewhere.
+//! Recorded traffic: [`Trace`], the times and lengths of captured packets.
 //!
-//! A recording is data that somebody else wrote, and it can be long. So it is kept as it is read, ten
-//! bytes a packet, shared by whoever walks along it, and its times are made to fit a schedule once:
+//! A recording is foreign data, and it can be long. So it is stored once, ten bytes a packet, shared by all
+//! its schedules, and its times are normalised when it is read:
 //!
 //! ```text
 //!   recorded   7.0   7.2   7.1   9.0   s since some epoch; a clock was set back
@@ -17,8 +17,8 @@ use core::time::Duration;
 
 use crate::{Rate, Timestamp};
 
-/// Packets as they were recorded: when each left, counted from the first, and how long it was. At least
-/// one. Clones share the recording.
+/// Recorded packets, at least one: the time of each, counted from the first, and its length. Clones share the
+/// recording.
 ///
 /// ```
 /// use core::time::Duration;
@@ -53,7 +53,7 @@ struct Packets {
 }
 
 impl Trace {
-    /// The same recording, replayed at `speed` times its own.
+    /// Returns the same recording, replayed at `speed` times its own.
     #[must_use]
     pub fn at_speed(&self, speed: Speed) -> Self {
         Trace { packets: Arc::clone(&self.packets), speed }
@@ -74,7 +74,7 @@ impl Trace {
         self.packets.lengths.get(index).copied()
     }
 
-    /// All packets: times and lengths.
+    /// Iterates over all packets: times and lengths.
     pub fn iter(&self) -> impl Iterator<Item = (Duration, u16)> + '_ {
         let times = self.packets.times.iter().map(|&nanos| Duration::from_nanos(self.speed.scale(nanos)));
         times.zip(self.packets.lengths.iter().copied())
@@ -85,8 +85,8 @@ impl Trace {
         self.time(self.packets() - 1).unwrap_or_default()
     }
 
-    /// The rate at which as many gaps take as long, at most one a nanosecond. A single packet has no gap
-    /// and counts as one a second.
+    /// Returns the mean rate: the number of gaps over their total time, at most one a nanosecond. A single
+    /// packet has no gap and counts as one a second.
     pub fn mean_rate(&self) -> Rate {
         let gaps = NonZeroU64::new(self.packets() as u64 - 1);
         match gaps {
@@ -95,10 +95,10 @@ impl Trace {
         }
     }
 
-    /// The most packets within any `window`, its end not included.
+    /// Returns the most packets within any `window`, its end not included.
     ///
     /// # Cost
-    /// Two walks along the recording.
+    /// Two passes over the recording.
     pub fn peak(&self, window: Duration) -> usize {
         let (mut first, mut most) = (0, 0);
         for (index, (time, _)) in self.iter().enumerate() {
@@ -131,7 +131,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// Makes a [`Trace`] of packets in the order they are to leave in.
+/// Builds a [`Trace`] from packets in the order in which they leave.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     first: Option<Timestamp>,
@@ -141,25 +141,25 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Adds a packet. Only differences of times count. One that is earlier than the packet before it was
-    /// recorded by a clock that was set back, or on another core: it leaves at once after that packet, and
-    /// is counted.
+    /// Adds a packet. Only differences of times matter. One that is earlier than the packet before it was
+    /// recorded by a clock that was set back, or on another CPU: it leaves at once after that packet, and is
+    /// counted.
     pub fn push(&mut self, time: Timestamp, length: u16) {
         let first = *self.first.get_or_insert(time);
         let latest = self.times.last().copied().unwrap_or(0);
-        // What is before the first packet is before the latest, too.
+        // A time before the first packet is before the latest, too.
         let nanos = time.as_nanos().checked_sub(first.as_nanos()).filter(|&nanos| nanos >= latest);
         self.out_of_order += u64::from(nanos.is_none());
         self.times.push(nanos.unwrap_or(latest));
         self.lengths.push(length);
     }
 
-    /// Packets that were earlier than one before them.
+    /// Returns the number of packets that were earlier than one before them.
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// The packets, at their own speed; `None` if there are none.
+    /// Returns the recording, at its own speed; `None` if it has no packets.
     pub fn finish(mut self) -> Option<Trace> {
         self.times.shrink_to_fit();
         self.lengths.shrink_to_fit();
@@ -187,7 +187,7 @@ impl Speed {
         }
     }
 
-    /// Returns it as a number, for people.
+    /// Returns it as a number, for display.
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator.get()) / f64::from(self.denominator.get())
     }

@@ -1,9 +1,9 @@
-//! Handles for the wheel's records: index and generation, and which records are free.
+//! Handles for the wheel's records (index and generation), and the list of free records.
 //!
-//! A record's generation changes each time it is given back, so a handle kept too long finds nothing instead of
-//! somebody else's event. A 32-bit generation would wrap after four thousand million uses of one
-//! record; the record is retired before that, at the cost of its 32 bytes (Costello & Varghese keep a
-//! similar count in their handles, §"Interfaces").
+//! A record's generation changes each time it is given back, so a stale handle finds nothing instead of
+//! another event. A 32-bit generation would wrap after 4 × 10⁹ uses of one record; the record is retired
+//! before that, at the cost of its 32 bytes (Costello & Varghese keep a similar count in their handles,
+//! §"Interfaces").
 
 use core::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ impl Handles {
         Handles { free: NONE, first_generation, instance: Instance::new() }
     }
 
-    /// A free record: O(1).
+    /// Takes a free record: O(1).
     ///
     /// # Panics
     /// If there are [`MOST`] records.
@@ -45,7 +45,7 @@ impl Handles {
         index as u32
     }
 
-    /// Gives a record back; its handle is dead from here on.
+    /// Frees a record; its handle is dead afterwards.
     #[inline]
     pub(super) fn give_back<E>(&mut self, record: &mut Record<E>, index: u32) {
         // The last generation is used once, and then the record is never handed out again.
@@ -55,7 +55,7 @@ impl Handles {
         }
     }
 
-    /// Adds free records, whose memory is touched: `timers`, or fewer if [`MOST`] does not allow that.
+    /// Adds `timers` free records, or fewer if [`MOST`] does not allow that, and touches their memory.
     pub(super) fn reserve<E>(&mut self, timers: usize, records: &mut Records<E>) {
         let first = records.len();
         let len = first.saturating_add(timers).min(MOST);
@@ -67,8 +67,8 @@ impl Handles {
 
     /// Drops the records at the end that are free, and puts the others in order. O(n).
     ///
-    /// A record that is dropped may come back, and handles to it may still be around: it comes back with a generation that
-    /// none of them has.
+    /// A dropped record may be allocated again while handles to it still exist: it then starts with a
+    /// generation that none of them has.
     pub(super) fn shrink<E>(&mut self, records: &mut Records<E>) {
         let mut len = records.len();
         while let Some(record) = len.checked_sub(1).and_then(|last| records.get(last as u32)) {
@@ -90,7 +90,7 @@ impl Handles {
         }
     }
 
-    /// The record that a handle names, while its event is pending.
+    /// Returns the record that a handle names, while its event is pending.
     #[inline]
     pub(super) fn record<'a, E>(&self, records: &'a Records<E>, id: TimerId) -> Option<(u32, &'a Record<E>)> {
         self.instance.check(id);
@@ -98,13 +98,13 @@ impl Handles {
         (record.generation == id.generation().get()).then_some((id.index(), record))
     }
 
-    /// The handle with these bits, whether or not it names anything; `None` if no handle has them.
+    /// Returns the handle with these bits, whether or not it names anything; `None` if no handle has them.
     #[inline]
     pub(super) fn id_of(&self, bits: u64) -> Option<TimerId> {
         self.instance.id_of(bits)
     }
 
-    /// The handle of a record in use.
+    /// Returns the handle of a record in use.
     #[inline]
     pub(super) fn id(&self, index: u32, generation: u32) -> TimerId {
         TimerId::new(index, NonZeroU32::new(generation).unwrap_or(NonZeroU32::MAX), &self.instance)

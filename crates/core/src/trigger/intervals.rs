@@ -1,7 +1,7 @@
-//! The times between trigger states, and what they would be without one of the sources.
+//! The times between trigger states, and those that there would be without one of the sources.
 //!
-//! A source that is left out has its gaps merged with those after them, so its own histogram can't be
-//! taken away from the whole: what is left needs a last time of its own.
+//! Leaving out a source merges its gaps with those after them, so its histogram cannot be subtracted from the
+//! whole: the remaining sources need a last time of their own.
 //!
 //! ```text
 //!   trigger states    s ── 3 ── h ─ 2 ─ s ──── 7 ──── s ── 3 ── h
@@ -47,7 +47,7 @@ impl Intervals {
         }
     }
 
-    /// Intervals in nanoseconds that ended at `source`.
+    /// Returns the intervals in nanoseconds that ended at `source`.
     pub fn ended_by(&self, source: TriggerState) -> &Histogram {
         &self.by_source[source]
     }
@@ -57,7 +57,7 @@ impl Intervals {
         self.latest.map(Duration::from_nanos)
     }
 
-    /// All intervals in nanoseconds.
+    /// Returns all intervals in nanoseconds.
     pub fn all(&self) -> Histogram {
         let mut all = Histogram::new();
         for (_, histogram) in self.by_source.iter() {
@@ -66,17 +66,17 @@ impl Intervals {
         all
     }
 
-    /// The intervals in nanoseconds that would be left without `source`, if
-    /// [`Config::intervals_without_each`](crate::Config::intervals_without_each) asked for them.
+    /// Returns the intervals in nanoseconds that would be left without `source`, if
+    /// [`Config::intervals_without_each`](crate::Config::intervals_without_each) is on.
     ///
-    /// That is the same program seen without these trigger states. What it would do without them, when
-    /// events leave later, shows only where they are really removed
+    /// That describes the same run without these trigger states. How the program would behave without them,
+    /// with events that leave later, shows only when they are really removed
     /// ([`Config::disable_source`](crate::Config::disable_source)).
     pub fn without(&self, source: TriggerState) -> Option<&Histogram> {
         self.without.as_ref().map(|without| &without[source].intervals)
     }
 
-    /// Takes a trigger state in; whether it counts.
+    /// Records a trigger state; returns whether it counts.
     pub(crate) fn reached(&mut self, source: TriggerState, now: Timestamp) -> bool {
         if self.disabled[source] {
             return false;
@@ -136,7 +136,7 @@ mod tests {
         };
         assert_eq!(without(SyscallExit), (1, Some(12_000), Some(12_000)));
         assert_eq!(without(HandlerExit), (2, Some(5_000), Some(7_000)));
-        assert_eq!(without(Idle), (4, Some(2_000), Some(7_000)), "what never came takes nothing away");
+        assert_eq!(without(Idle), (4, Some(2_000), Some(7_000)), "a source that never came removes nothing");
     }
 
     #[test]

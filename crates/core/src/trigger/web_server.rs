@@ -6,7 +6,7 @@ use crate::Random;
 
 /// Intervals between the trigger states of a saturated web server, the workload of soft timers §5.2 whose
 /// intervals were the longest (Apache on a Pentium II of 300 MHz): for tests, simulations, and experiments
-/// that are to check the clock as seldom as that machine did. Independent of each other, without end.
+/// that should check the clock as rarely as that machine did. An endless sequence of independent intervals.
 ///
 /// The paper's table is lost. The text keeps a mean of 31.6 µs, a median of 18.5, a standard deviation of 31.6,
 /// 5.1% above 100 µs, at most 1 ms (§5.2), and one wait: 65.9 µs for the first trigger state that comes at least
@@ -33,7 +33,7 @@ pub struct WebServer {
 }
 
 impl WebServer {
-    /// The server whose intervals this seed decides.
+    /// Makes the server with the intervals of this seed.
     pub fn new(seed: u64) -> Self {
         WebServer { random: Random::stream(seed, 0) }
     }
@@ -47,7 +47,7 @@ impl WebServer {
             sum += u128::from(self.random.sum_of_exponentials(count));
             left -= count;
         }
-        // A power of two first: what is left is divided in 64 bits.
+        // Shift out a power of two first: the remainder is divided in 64 bits.
         let nanos = (sum * u128::from(part.mean) / u128::from(Random::ONE)) as u64 / u64::from(part.shape);
         Duration::from_nanos(nanos.min(LONGEST))
     }

@@ -1,11 +1,11 @@
-//! Going on in time: which slot comes next, and what becomes of it.
+//! Advancing in time: finds the next slot and empties it.
 
 use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, SlotId};
 
 impl<E> Wheel<E> {
-    /// The least due time in slots, and the time when the next of them is to be made ready for migration: both no later
-    /// than the truth.
+    /// Returns the least due time in slots, and when the next slot has to be prepared for migration: both may
+    /// be too early, never too late.
     pub(super) fn look_ahead(&self) -> (u64, u64) {
         if self.migrations.is_overdue() {
             return (self.horizon << self.shift, u64::MAX);
@@ -24,8 +24,8 @@ impl<E> Wheel<E> {
         (due, opening)
     }
 
-    /// Returns when the horizon has to be in the slot before the one that begins at `start`, so that it can be
-    /// emptied in time.
+    /// Returns when the horizon has to reach the slot before the one that begins at `start`, so that the
+    /// latter can be emptied in time.
     #[inline]
     pub(super) fn opening(&self, level: usize, start: u64) -> u64 {
         if level == 0 {
@@ -36,7 +36,7 @@ impl<E> Wheel<E> {
         if before > self.horizon { before << self.shift } else { u64::MAX }
     }
 
-    /// Looks for the next slot up to the granule `until`, and deals with it; false if there is none.
+    /// Finds the next slot up to the granule `until`, and handles it; returns false if there is none.
     #[inline]
     pub(super) fn advance(&mut self, until: u64) -> bool {
         if self.migrate_overdue() {
@@ -60,7 +60,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The slot of level 0 at a granule has come due.
+    /// Handles a slot of level 0 that has come due.
     #[inline]
     fn come_due(&mut self, granule: u64, id: SlotId) {
         let Some(slot) = self.slots.levels[0].slot(id.index) else { return };
@@ -100,14 +100,15 @@ impl<E> Wheel<E> {
         })
     }
 
-    /// Says whether a slot lies in the horizon's block of its level: no higher level has anything before that ends.
+    /// Returns whether a slot lies in the horizon's block of its level: no higher level has a timer before
+    /// that block ends.
     #[inline]
     fn is_present(&self, level: usize, start: u64) -> bool {
         (start ^ self.horizon) >> (BLOCK_BITS as usize * level) >> BLOCK_BITS == 0
     }
 
-    /// Time has gone on by a block or more while nothing was to be done: brings the horizon up, so that what
-    /// is set now is inserted as near as it is.
+    /// Moves the horizon up after a block or more without work, so that timers set now are inserted on the
+    /// right level.
     #[inline(never)]
     pub(super) fn catch_up(&mut self, now: u64) {
         if self.migrations.is_overdue() || !self.front.chain.is_empty() {

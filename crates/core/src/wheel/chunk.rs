@@ -1,7 +1,7 @@
 //! The contents of slots: 64-byte [`Chunk`]s of up to 13 timers, in a list.
 //!
-//! A slot that were a list of timers would be read one cache miss after the other. A chunk names 13 records at
-//! once, whose misses overlap, and it is a single cache line.
+//! A linked list of timers would be read one cache miss after the other. A chunk names 13 records at once,
+//! whose misses overlap, and it is a single cache line.
 //!
 //! ```text
 //!   slot ─▶ head ┌─────────────────────────────────────┐   ┌──────────────────
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Removal empties the timer's place in its own chunk. Nothing else moves, so that a slot keeps the order
-//! in which it was filled, and no neighbour's cache line is touched. A chunk without a live timer goes
-//! back to the pool, so there are never many more chunks than timers: a few of those that were emptied last are
-//! [kept](Kept) in their slots, for the timer that is set and cancelled over and over.
+//! in which it was filled, and no neighbour's cache line is touched. A chunk without a live timer returns to
+//! the pool, so there are never many more chunks than timers: a few that were emptied last are [kept](Kept)
+//! in their slots, for timers that are set and cancelled over and over.
 
 use super::segments::Segments;
 
@@ -74,14 +74,14 @@ pub(super) struct Kept([u32; KEPT]);
 impl Kept {
     pub(super) const NONE: Kept = Kept([NIL; KEPT]);
 
-    /// Keeps a chunk; the one that is no longer kept for that.
+    /// Keeps a chunk; returns the one that it replaces.
     #[inline]
     pub(super) fn keep(&mut self, chunk: u32, home: Home) -> Option<u32> {
         let before = core::mem::replace(&mut self.0[usize::from(home.0) % KEPT], chunk);
         (before != chunk && before != NIL).then_some(before)
     }
 
-    /// Those that are kept; from here on none is.
+    /// Returns the kept chunks, and keeps none any longer.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = u32> + use<> {
         core::mem::replace(self, Kept::NONE).0.into_iter().filter(|&chunk| chunk != NIL)
     }
@@ -99,7 +99,7 @@ impl Chunks {
         Chunks { chunks: Segments::new(), free: NIL }
     }
 
-    /// Adds free chunks, whose memory is touched.
+    /// Adds free chunks, and touches their memory.
     pub(super) fn reserve(&mut self, chunks: usize) {
         for _ in 0..chunks {
             let index = self.chunks.len() as u32;
@@ -108,7 +108,8 @@ impl Chunks {
         }
     }
 
-    /// Appends a timer to the last chunk of a list: its chunk and its place in there. `None` if that is full.
+    /// Appends a timer to the last chunk of a list. Returns the chunk and the place in it; `None` if that is
+    /// full.
     #[inline(always)]
     pub(super) fn append(&mut self, list: List, timer: u32) -> Option<(u32, usize)> {
         let tail = self.chunks.get_mut(list.tail)?;
@@ -143,7 +144,7 @@ impl Chunks {
         index
     }
 
-    /// Empties a place; whether that was the chunk's last timer.
+    /// Empties a place. Returns the chunk's list if that was its last timer.
     #[inline]
     pub(super) fn remove(&mut self, chunk: u32, at: usize) -> Option<Home> {
         let chunk = &mut self.chunks[chunk];
@@ -162,13 +163,13 @@ impl Chunks {
         self.chunks[index].home
     }
 
-    /// The list that a chunk is in, if it is in one without a timer.
+    /// Returns the list that a chunk without timers is in, if it is in one.
     #[inline]
     pub(super) fn idle(&self, index: u32) -> Option<Home> {
         self.chunks.get(index).filter(|chunk| chunk.live == 0).map(|chunk| chunk.home)
     }
 
-    /// Takes a chunk out of its list and gives it back to the pool.
+    /// Takes a chunk out of its list and returns it to the pool.
     pub(super) fn unlink(&mut self, list: &mut List, index: u32) {
         let Chunk { next, prev, .. } = self.chunks[index];
         match prev {
@@ -184,7 +185,7 @@ impl Chunks {
         self.free = index;
     }
 
-    /// Takes the first chunk out of a list that is not empty, and gives it back to the pool.
+    /// Takes the first chunk out of a list that is not empty, and returns it to the pool.
     #[inline]
     pub(super) fn take_first(&mut self, list: &mut List) -> Handful {
         let handful = self.handful(list.head);
@@ -210,7 +211,7 @@ impl Chunk {
 
 /// The number of entries that fit a cache line beside the chunk's own fields.
 pub(super) const ROOM: usize = 13;
-/// As many neighbouring slots keep a chunk.
+/// The number of chunks that are kept.
 const KEPT: usize = 4;
 /// The mark of a chunk that is in no list.
 const FREE: u8 = u8::MAX;

@@ -1,7 +1,8 @@
-//! The earliest deadline: when hardware must look, out of the same slots that keep the due times.
+//! The earliest deadline, at which the hardware timer must fire, found in the same slots that keep the due
+//! times.
 //!
-//! A deadline is never before its due time. So the slots are looked through in the order of time for the least
-//! deadline they promise, only until one begins after the best found:
+//! A deadline is never before its due time. So the slots are searched in the order of time for the least
+//! deadline bound, until one begins after the best found:
 //!
 //! ```text
 //!   slots        │  ·  │ 1 │  · │ 2 │   │ 3 │ 4 │        begins
@@ -9,9 +10,10 @@
 //!   deadline       ─────────▶ best = 90, 60, stop
 //! ```
 //!
-//! The answer is kept. When the timer that had it is gone, it is looked for again at the end of a turn, once somebody has
-//! asked. What is kept is a lower bound: a slot does not raise its own when a timer leaves it. The look is bounded as
-//! well, and says the time up to which it came; to ask the hardware for too early a time costs one more look, then.
+//! The result is cached. When the timer that had it is gone, the search is repeated at the end of a turn, if
+//! the deadline has been asked for. The cached value is a lower bound: a slot does not raise its bound when a
+//! timer leaves it. The search itself is bounded, and returns the time up to which it came; a deadline that
+//! is too early costs one more search at that time.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,11 +25,11 @@ use super::small;
 
 #[derive(Debug)]
 pub(super) struct Earliest {
-    /// No deadline is before this.
+    /// The time before which there is no deadline.
     pub(super) at: u64,
-    /// The timer that had it is gone.
+    /// Whether the timer that had it is gone.
     pub(super) gone: bool,
-    /// Somebody has asked: who never sleeps need not know.
+    /// Whether the deadline was asked for: a program that never sleeps does not need it.
     is_asked_for: AtomicBool,
 }
 
@@ -47,7 +49,7 @@ impl Earliest {
         self.at = self.at.min(deadline);
     }
 
-    /// The timer with this deadline is gone.
+    /// Notes that a timer with this deadline is gone.
     #[inline]
     pub(super) fn exclude(&mut self, deadline: u64) {
         self.gone |= deadline == self.at;
@@ -55,8 +57,8 @@ impl Earliest {
 }
 
 impl<E> Wheel<E> {
-    /// No deadline is before this; exactly the earliest one while everything is at the front. [`u64::MAX`] is
-    /// never.
+    /// Returns a time before which there is no deadline; exactly the earliest one while everything is at the
+    /// front. [`u64::MAX`] is never.
     #[inline]
     pub(crate) fn earliest_deadline(&self) -> u64 {
         if !self.earliest.is_asked_for.load(Ordering::Relaxed) {
@@ -69,19 +71,19 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The timer that had the earliest deadline is gone, or no timer can have had it: it is before the gate, which
-    /// would not open for a look.
+    /// Returns whether the timer that had the earliest deadline is gone, or no timer can have it: it is
+    /// before the gate, which would not open for it.
     #[inline]
     fn earliest_is_unknown(&self) -> bool {
         (self.earliest.gone && self.earliest.at != u64::MAX) || self.earliest.at < self.gate
     }
 
-    /// Looks for the earliest deadline anew, if it is not known and somebody has asked.
+    /// Searches for the earliest deadline again, if it is not known and was asked for.
     #[inline]
     pub(super) fn refresh_earliest(&mut self) {
         if self.earliest_is_unknown() && *self.earliest.is_asked_for.get_mut() {
             (self.earliest.at, self.earliest.gone) = (self.find_earliest(), false);
-            // Of few the look is exact whenever it is asked for, so nobody needs it at turns between.
+            // With few timers the search is exact on demand, so turns in between need no refresh.
             *self.earliest.is_asked_for.get_mut() = !self.is_small();
         }
     }
@@ -91,7 +93,7 @@ impl<E> Wheel<E> {
         let most = if self.is_small() { small::MOST } else { MOST_SLOTS };
         let mut best = self.least_at_front(most, |record| record.deadline(&self.margins));
         if !self.is_small() {
-            // What nobody has looked at since is as yet nowhere else.
+            // Timers in the inbox are not in any slot yet.
             for &timer in self.inbox.timers() {
                 best = best.min(self.records[timer].deadline(&self.margins));
             }
@@ -102,7 +104,8 @@ impl<E> Wheel<E> {
         self.least_of_later(best, most, |record| record.deadline(&self.margins))
     }
 
-    /// Returns the least of `best` and what `of` makes of those that come later, all of which come after `until`.
+    /// Returns the least of `best` and the values of `of` for the later timers, all of which come after
+    /// `until`.
     fn least_of_later(&self, mut best: u64, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         if self.later.until.due >= best {
             return best;
@@ -121,8 +124,8 @@ impl<E> Wheel<E> {
         best
     }
 
-    /// The least value that `of` gives for a record at the front, which is not before its due time; or a time
-    /// before that, if `most` at the front were asked before it is found.
+    /// Returns the least value of `of` for the records at the front, which is not before their due times; or
+    /// a time before that, if it is not found among `most` of them.
     fn least_at_front(&self, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);
@@ -147,7 +150,8 @@ impl<E> Wheel<E> {
         best.min(front.least_due())
     }
 
-    /// Returns when the first is due, while there are few. What is at the front may have been postponed since.
+    /// Returns when the first is due, while there are few. Timers at the front may have been postponed since
+    /// they were inserted.
     #[inline]
     pub(super) fn next_due_of_few(&self) -> u64 {
         match self.front.queue.first() {
@@ -201,7 +205,8 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Slots of a level, or entries at the front, that one look goes through while there are many: about a microsecond.
+/// Slots of a level, or entries at the front, that one search visits while there are many: about a
+/// microsecond.
 const MOST_SLOTS: usize = 128;
-/// Chunks of the chain that one look goes through.
+/// Chunks of the chain that one search visits.
 const MOST_CHUNKS: usize = 4;

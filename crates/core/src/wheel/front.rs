@@ -1,8 +1,8 @@
 //! The front of the wheel: every timer that is inserted below the horizon, in exact order.
 //!
-//! Slots say nothing about the order within them, and that order is to the nanosecond and, among equal
-//! times, first come first served: also where a timer went straight to level 0 and an older one got
-//! there by way of level 1. Order is therefore not kept but made, when a slot comes due:
+//! Slots are unordered, but timers come out in order to the nanosecond and, among equal times, first come
+//! first served: also if a timer went straight to level 0 and an older one got there by way of level 1. So a
+//! slot is sorted when it comes due:
 //!
 //! ```text
 //!                        up to 4 chunks: sorted ─────────────┐      ┌─ in order ─▶ run ──┐
@@ -13,9 +13,8 @@
 //!                            timers set below the horizon ───┘
 //! ```
 //!
-//! A slot of a hundred thousand timers that fall due together is handed out chunk by chunk from where it
-//! lies, after one look through it. Nothing is handed out before that look is over; each chunk of it is a
-//! quantum of work.
+//! A slot of a hundred thousand timers that fall due together is handed out chunk by chunk in place, after
+//! one pass over it. No timer is handed out before that pass is over; each chunk of it is a quantum of work.
 
 use alloc::vec::Vec;
 
@@ -31,17 +30,17 @@ use super::terms::Key;
 
 #[derive(Debug)]
 pub(super) struct Front {
-    /// Timers that came in no order.
+    /// Timers that came out of order.
     pub(super) heap: Heap,
     /// Timers that came out of slots, in order.
     pub(super) run: Run,
-    /// Timers of few that came in order, of any time.
+    /// While there are few: timers that came in order, of any time.
     pub(super) queue: Run,
-    /// Timers of few that come next.
+    /// While there are few: the timers that come next.
     pub(super) near: Near,
     pub(super) chain: Chain,
-    /// While most of few are in the heap: which of those that were set came in order, the last one in the lowest bit, and when that is
-    /// due.
+    /// While there are few and most are in the heap: a bit for each timer set, whether it came in order, the
+    /// latest in the lowest bit; and `before`, when that one is due.
     streak: u32,
     before: u64,
     /// Entries that have come out of a slot, to be sorted.
@@ -52,14 +51,14 @@ pub(super) struct Front {
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) list: List,
-    /// The name that its chunks have for their slot.
+    /// The `home` of its chunks.
     pub(super) home: Home,
     order: Order,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// Chunks before `next` are in order, and `highest` is the last of what they hold.
+    /// Chunks before `next` are in order, and `highest` is their last entry.
     Looking {
         next: u32,
         highest: Key,
@@ -82,20 +81,20 @@ impl Front {
         }
     }
 
-    /// The least entry, provided that the chain has been seen to.
+    /// Returns the least entry, provided that the chain has been seen to.
     #[inline(always)]
     pub(super) fn least(&self) -> Option<&Entry> {
         let least = self.least_of_few();
         if self.run.is_empty() { least } else { lesser(self.run.first(), least) }
     }
 
-    /// [`least`](Self::least) of those that are here whether or not there are slots.
+    /// [`least`](Self::least), but of heap, queue and near only.
     #[inline(always)]
     pub(super) fn least_of_few(&self) -> Option<&Entry> {
         lesser(lesser(self.queue.first(), self.near.first()), self.heap.first())
     }
 
-    /// The first entry of the run, if it is the least because nothing else can be before it.
+    /// Returns the first entry of the run, if nothing else can be before it.
     #[inline]
     pub(super) fn only_run(&self) -> Option<&Entry> {
         let ordered = self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
@@ -103,21 +102,22 @@ impl Front {
         self.run.first().filter(|_| no_other && ordered)
     }
 
-    /// The least entry, if the chain need not be seen to for it.
+    /// Returns the least entry, if the chain need not be seen to for it.
     #[inline]
     pub(super) fn least_seen(&self) -> Option<&Entry> {
         let is_seen = matches!(self.chain.order, Order::Ordered) && !self.run.is_empty();
         if self.chain.is_empty() || is_seen { self.least() } else { None }
     }
 
-    /// Says whether all that is here came in order, while there are few.
+    /// Returns whether all entries came in order, while there are few.
     #[inline]
     pub(super) fn only_queue(&self) -> bool {
         self.heap.is_empty() && self.near.first().is_none()
     }
 
-    /// Says whether one of few is to be queued: it comes after all in the queue, and others come in order as well. Where most are in
-    /// the heap, it takes a streak to show that: otherwise random timers spread over queue and heap, and branches are mispredicted.
+    /// Returns whether to queue an entry, while there are few: it comes after all in the queue, and others
+    /// come in order as well. If most are in the heap, a streak must show that: otherwise random timers would
+    /// spread over queue and heap, and branches would be mispredicted.
     #[inline(always)]
     pub(super) fn is_for_queue(&mut self, entry: &Entry) -> bool {
         if self.heap.len() > self.queue.len() && !self.goes_on(entry.due) {
@@ -126,22 +126,22 @@ impl Front {
         self.queue.has_room_for(entry)
     }
 
-    /// Notes a due time; whether the last of them came in order.
+    /// Records a due time; returns whether the last eight came in order.
     #[inline]
     fn goes_on(&mut self, due: u64) -> bool {
-        // Without a branch: nobody can foretell it.
+        // Branchless, because the branch would be unpredictable.
         self.streak = self.streak << 1 | u32::from(due >= self.before);
         self.before = due;
         self.streak & STREAK == STREAK
     }
 
-    /// Timers that are here and have not come out of slots.
+    /// Returns the number of timers here that did not come out of slots.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.heap.len() + self.queue.len() + self.near.len()
     }
 
-    /// Takes in what came out of a slot: O(1) if it is the last of all that came in order, else O(log n).
+    /// Inserts an entry: O(1) if it comes after all that came in order, otherwise O(log n).
     #[inline]
     pub(super) fn insert<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         if self.run.has_room_for(&entry) {
@@ -151,7 +151,7 @@ impl Front {
         }
     }
 
-    /// Puts what came out of a slot in order.
+    /// Sorts the entries that came out of a slot.
     #[inline]
     fn sort_loose(&mut self) {
         if let [first, _, ..] = self.loose[..] {
@@ -160,7 +160,7 @@ impl Front {
         }
     }
 
-    /// Takes in what came out of a slot.
+    /// Inserts the entries that came out of a slot.
     #[inline]
     fn insert_loose<E>(&mut self, records: &mut Records<E>) {
         let mut loose = core::mem::take(&mut self.loose);
@@ -193,7 +193,8 @@ impl Front {
         Some(least)
     }
 
-    /// Takes the entry of this place out, if one of the front's. It may have been the least.
+    /// Takes out the entry of this place, if it is one of the front's. Returns whether it may have been the
+    /// least.
     #[inline]
     pub(super) fn remove<E>(&mut self, filed: Filed, records: &mut Records<E>) -> bool {
         match filed {
@@ -208,8 +209,8 @@ impl Front {
         }
     }
 
-    /// Returns when the least is due, provided that the chain has been seen to, as it has when a turn is over;
-    /// [`u64::MAX`] is never.
+    /// Returns when the least is due, provided that the chain has been seen to, as after a turn; [`u64::MAX`]
+    /// is never.
     #[inline]
     pub(super) fn least_due(&self) -> u64 {
         self.least().map_or(u64::MAX, |least| least.due)
@@ -229,7 +230,7 @@ impl Front {
     }
 }
 
-/// The list that the least entry is first of.
+/// The list whose first entry is the least.
 enum Of {
     Queue,
     Near,
@@ -251,13 +252,13 @@ impl Chain {
         self.list.is_empty()
     }
 
-    /// Says whether the slot whose chunks have this home has come due.
+    /// Returns whether the slot whose chunks have this home has come due.
     #[inline]
     pub(super) fn is(&self, home: Home) -> bool {
         !self.is_empty() && self.home == home
     }
 
-    /// A chunk is about to leave the list: the look through it goes on behind.
+    /// Notes that a chunk is about to leave the list: the pass over it continues behind.
     pub(super) fn leaves(&mut self, chunk: u32, behind: u32) {
         match &mut self.order {
             Order::Looking { next, .. } if *next == chunk => *next = behind,
@@ -267,7 +268,7 @@ impl Chain {
 }
 
 impl<E> Wheel<E> {
-    /// A slot has come due: the front takes what it holds.
+    /// Takes the timers of a slot that has come due.
     #[inline]
     pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home) {
         if chunks <= 4 {
@@ -283,7 +284,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// One quantum of work on the chain; true if the front's least entry is the least of all it has.
+    /// Does one quantum of work on the chain. Returns whether the front's least entry is then known.
     #[inline]
     pub(super) fn see_to_chain(&mut self) -> bool {
         match self.front.chain.order {
@@ -357,7 +358,7 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Random times come in order eight in a row once in some hundred thousand times.
+/// Random times come in order eight times in a row with probability 1 in 9! = 362,880.
 const STREAK: u32 = 0xFF;
 /// Entries of the run: the chunks of a slot that are loaded at once.
 const MOST_IN_RUN: usize = 4 * ROOM;
@@ -370,8 +371,8 @@ mod tests {
     use super::super::terms::Sequence;
     use super::*;
 
-    /// Entries come and go at random, in order and not: the least is the least, each record knows its place, gaps are
-    /// closed, and what comes in order never goes through the heap.
+    /// Entries come and go at random, in order and not: the least is right, each record knows its place, gaps
+    /// are closed, and entries that come in order never go through the heap.
     #[test]
     fn the_front_is_a_queue_of_what_comes_in_order() {
         for out_of_order in [0, 1, 5] {

@@ -1,8 +1,8 @@
-//! An 8-ary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and what
-//! came out of a slot in no order.
+//! An 8-ary heap in which each record knows its place: timers set for a time below the horizon, and unordered
+//! ones that came out of a slot.
 //!
-//! A slot of the wheel says nothing about the order within it, and how many timers are set for "now" has no limit:
-//! what the [run](super::front) cannot hold is here.
+//! A slot of the wheel is unordered, and any number of timers may be set for "now": those that the
+//! [run](super::front) cannot hold are here.
 
 use alloc::vec::Vec;
 
@@ -39,7 +39,7 @@ impl Heap {
         self.entries.get(at)
     }
 
-    /// Adds an entry, in O(log n); its place.
+    /// Adds an entry, in O(log n), and returns its place.
     #[inline(always)]
     pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Place {
         let at = self.entries.len();
@@ -65,8 +65,8 @@ impl Heap {
         }
     }
 
-    /// Moves an entry without children to a later time, if it is not the first; the others move when they come first. The first may be the
-    /// least of all, and those that come later are looked at when it has gone.
+    /// Moves an entry without children to a later time, if it is not the first; the others move when they
+    /// come first. The first may be the least of all, and the later timers are checked when it has gone.
     #[inline]
     pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
         let is_last = at > 0 && ARITY * at + 1 >= self.entries.len();
@@ -85,15 +85,15 @@ impl Heap {
         }
     }
 
-    /// The least of what `of` says of all timers, which is not before an entry's due time; once `most` were asked, that
-    /// or a time before it. Those that are due after the best found are not asked, nor is what lies below them.
+    /// Returns the least value of `of` over all timers, which is not before an entry's due time; after `most`
+    /// calls, that or a time before it. Skips timers that are due after the best found, and those below them.
     pub(super) fn least(&self, most: usize, of: impl Fn(u32) -> u64) -> u64 {
         let (mut best, mut left) = (u64::MAX, most);
         self.least_below(0, &mut best, &mut left, &of);
         best
     }
 
-    /// [`least`](Self::least) of an entry and all below it. As deep as the heap: 16 levels at most.
+    /// [`least`](Self::least) of an entry and all below it. Recurses as deep as the heap: at most 16 levels.
     fn least_below(&self, at: usize, best: &mut u64, left: &mut usize, of: &impl Fn(u32) -> u64) {
         let Some(entry) = self.entries.get(at).filter(|entry| entry.due < *best) else { return };
         if *left == 0 {
@@ -113,7 +113,7 @@ impl Heap {
         self.entries.shrink_to_fit();
     }
 
-    /// The entry on its way is held, not swapped: each that it passes is written once.
+    /// Holds the rising entry instead of swapping it: each entry that it passes is written once.
     #[inline(never)]
     fn sift_up<E>(&mut self, mut at: usize, entry: Entry, records: &mut Records<E>) {
         while at > 0 {
@@ -165,5 +165,6 @@ fn parent(at: usize) -> usize {
     (at - 1) / ARITY
 }
 
-/// A few timers are the first and its children: to set or cancel any but the first moves no other.
+/// With few timers the heap is the first and its children: setting or cancelling any but the first moves no
+/// other.
 pub(super) const ARITY: usize = 8;

@@ -1,9 +1,9 @@
-//! The inbox: timers that have been set, or moved, and not been inserted yet.
+//! The inbox: timers that have been set or moved, and not inserted yet.
 //!
-//! A request sets its time-out, the answer comes, the time-out is cancelled: most timers end so, and many before
-//! anybody looks at the wheel again. Such a timer need not be inserted at all. It waits here, where only its due time
-//! and its deadline count, and whoever looks at the wheel inserts what is left. Inserted together, timers do not wait
-//! for each other's cache misses.
+//! A request sets its time-out, the answer comes, the time-out is cancelled: most timers end so, and many
+//! before the wheel is checked again. Such a timer need not be inserted at all. It waits here, where only its
+//! due time and its deadline matter, and the next check of the wheel inserts those that are left. Inserting
+//! them together overlaps their cache misses.
 //!
 //! ```text
 //!   set ─▶ [ 7 12 9 · … ]  16 at most ──a look, or no room──▶ front, or a slot's chunk
@@ -18,7 +18,7 @@ use super::record::{Place, Records};
 pub(super) struct Inbox {
     timers: [u32; ROOM],
     len: u32,
-    /// None of them is due before this.
+    /// The time before which none of them is due.
     pub(super) least_due: u64,
 }
 
@@ -32,7 +32,7 @@ impl Inbox {
         self.len == 0
     }
 
-    /// Takes a timer in; `None` if there is no room.
+    /// Adds a timer; `None` if there is no room.
     #[inline]
     pub(super) fn push(&mut self, timer: u32, due: u64) -> Option<Place> {
         let at = self.len;
@@ -70,10 +70,10 @@ impl Inbox {
 }
 
 impl<E> Wheel<E> {
-    /// Inserts what is in the inbox: a quantum of work.
+    /// Inserts the timers of the inbox: a quantum of work.
     ///
-    /// Where the horizon was when they were set: behind older ones with the same due time, not on a level below
-    /// them.
+    /// The horizon has not moved since they were set: they go behind older ones with the same due time, not
+    /// on a level below them.
     #[inline(never)]
     pub(super) fn file_inbox(&mut self) {
         // The least of both, so that no index is checked.
@@ -84,5 +84,5 @@ impl<E> Wheel<E> {
     }
 }
 
-/// As many time-outs as are cancelled young; inserting 16 still takes only a microsecond.
+/// Holds most time-outs that are cancelled early; inserting 16 takes only a microsecond.
 const ROOM: usize = 16;

@@ -1,8 +1,9 @@
-//! Later: the timers of few that do not come next, in no order.
+//! Later: while there are few timers, those that do not come next, unordered.
 //!
-//! Most timers are cancelled or postponed, and then what it took to keep them in order was for nothing. So of few
-//! timers only those that come next are in order. To set, move or cancel one of the others is to write one entry.
-//! When none is left that comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
+//! Most timers are cancelled or postponed, so keeping them sorted would be wasted work. While there are few,
+//! only those that come next are sorted. Setting, moving or cancelling one of the others writes one entry.
+//! When no sorted one is left, the next ones are selected, about the square root of all, or a sixteenth from
+//! 256 on, and sorted:
 //!
 //! ```text
 //!   set ─▶ [ 9 4 12 7 15 6 11 … ]        all come after `until`
@@ -10,8 +11,8 @@
 //!            those up to it, sorted ─▶ near [ 4 6 7 ]        until = 7
 //! ```
 //!
-//! As many are before the least of every n-th as n, on average, however their times are spread. So the look through all of them
-//! is shared by the n that come out. More than [`MOST`] are never sorted at once.
+//! On average n timers precede the minimum of every n-th one, however their times are spread. So the n that
+//! come out share the cost of one pass over all of them. Never more than [`MOST`] are sorted at once.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -24,7 +25,7 @@ use super::terms::Key;
 #[derive(Debug)]
 pub(super) struct Later {
     entries: Vec<Entry>,
-    /// All of them come after this.
+    /// The key after which all of them come.
     pub(super) until: Key,
 }
 
@@ -47,13 +48,13 @@ impl Later {
         &self.entries
     }
 
-    /// Says whether all of them come after this.
+    /// Returns whether all of them come after this.
     #[inline]
     pub(super) fn is_after(&self, key: Key) -> bool {
         self.is_empty() || !self.until.is_before(key)
     }
 
-    /// Takes in a timer that comes after `until`.
+    /// Adds a timer that comes after `until`.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry) -> Place {
         let place = Place::in_later(self.entries.len());
@@ -61,7 +62,7 @@ impl Later {
         place
     }
 
-    /// Moves the timer in a place, if it still comes after `until`; whether it does.
+    /// Moves the timer in a place, if it still comes after `until`; returns whether it does.
     #[inline]
     pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) -> bool {
         let stays = self.until.is_before(Key { due, sequence });
@@ -80,8 +81,8 @@ impl Later {
         }
     }
 
-    /// Brings those that come next to the end, the very next last, and `until` up to them. The number of the others. There
-    /// is one at least.
+    /// Moves those that come next to the end, the very next last, and raises `until` to them. Returns the
+    /// number of the others. There must be at least one timer.
     fn sort_out<E>(&mut self, records: &mut Records<E>) -> usize {
         let entries = &mut self.entries;
         let len = entries.len();
@@ -100,7 +101,7 @@ impl Later {
                 records[entries[at].timer].place = Place::in_later(at);
             }
         }
-        // Sorting asks for an order that has an end: the sequence as seen from one of them.
+        // Sorting needs a total order: the sequence relative to that of one of them.
         let order = |entry: &Entry| Reverse((entry.due, entry.sequence.seen_from(until.sequence)));
         if let Some(excess) = (len - left).checked_sub(MOST) {
             entries[left..].select_nth_unstable_by_key(excess, order);
@@ -114,7 +115,7 @@ impl Later {
         left
     }
 
-    /// The median of what some of them are ahead of a time; zero if there is none.
+    /// Returns the median time from `now` to a sample of them; 0 when empty.
     pub(super) fn ahead(&self, now: u64) -> u64 {
         let every = (self.entries.len() / SOME).max(1);
         let mut ahead = [0; SOME];
@@ -141,31 +142,32 @@ impl Later {
 }
 
 impl<E> Wheel<E> {
-    /// Says whether the least entry of the front may not be the least of all, because of those that come later.
+    /// Returns whether one of the later timers may be before the least entry of the front.
     #[inline]
     pub(super) fn wants_refill(&self) -> bool {
         !self.later.is_empty() && self.front.least().is_none_or(|least| !self.later.is_after(least.key()))
     }
 
-    /// Moves those of the later ones to the front that come next. Nothing is near.
+    /// Moves the next of the later timers to the front. Nothing may be near.
     #[inline(never)]
     pub(super) fn refill(&mut self) {
         let left = self.later.sort_out(&mut self.records);
         self.front.near.fill(self.later.entries.drain(left..), &mut self.records);
     }
 
-    /// Says where one of few belongs that does not come in order: later, or at the front.
+    /// Returns whether an entry that does not come in order belongs to the later ones, or to the front. Only
+    /// while there are few.
     #[inline]
     fn is_for_later(&mut self, entry: &Entry) -> bool {
         let comes_later = !self.later.is_empty() && self.later.until.is_before(entry.key());
-        // All that have come since may be before those that come later. A look through these is worth it when a quarter as
-        // many have.
+        // All that came since may be before the later ones. A pass over the later ones pays when a quarter as
+        // many have come.
         if comes_later || self.front.heap.len() <= self.later.len() / 4 + LEAST_CROWD {
             return comes_later;
         }
         if self.wants_refill() {
-            // Where there are slots too, nobody has seen to it since one was cancelled: of what comes later some is before all that is
-            // here.
+            // With slots, the front may not have been refilled since a cancel: some later timers are before
+            // all that are here.
             self.refill();
         } else {
             self.leave_least_near();
@@ -173,7 +175,8 @@ impl<E> Wheel<E> {
         self.later.until.is_before(entry.key())
     }
 
-    /// Makes all that come after the least later, also what was near. The least is at the front.
+    /// Moves all timers after the least to the later ones, also those that were near. The least is at the
+    /// front.
     #[inline(never)]
     fn leave_least_near(&mut self) {
         let Some(&least) = self.front.least() else { return };
@@ -193,8 +196,9 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The first timer makes room for those that will be out of order, later or near, or have wide margins: a program whose
-    /// number of timers stays as it is would otherwise allocate when one is so for the first time, at any time.
+    /// Makes room, at the first timer, for those that will be out of order, later or near, or have wide
+    /// margins: otherwise a program with a steady number of timers would allocate at some later time, when it
+    /// has the first such one.
     #[cold]
     pub(super) fn make_room_for_few(&mut self) {
         self.front.heap.reserve(FIRST);
@@ -203,13 +207,13 @@ impl<E> Wheel<E> {
         self.make_room_near();
     }
 
-    /// As many of the later ones may come next at once.
+    /// Makes room near for as many as may be moved from the later ones at once.
     #[cold]
     fn make_room_near(&mut self) {
         self.front.near.reserve(self.later.room().min(MOST));
     }
 
-    /// Takes in one that comes later, with room for it among those that are near.
+    /// Adds a later timer, and makes room for it among those that are near.
     #[inline]
     fn push_later(&mut self, entry: Entry) -> Place {
         let place = self.later.push(entry);
@@ -219,7 +223,7 @@ impl<E> Wheel<E> {
         place
     }
 
-    /// Finds a place for one of few, and puts its entry there.
+    /// Finds a place for an entry while there are few, and puts it there.
     #[inline(always)]
     pub(super) fn place_of_few(&mut self, entry: Entry) -> Place {
         if !self.front.is_for_queue(&entry) {
@@ -240,14 +244,14 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Inserts one of few.
+    /// Inserts a timer while there are few.
     #[inline]
     pub(super) fn file_of_few(&mut self, entry: Entry) {
         self.records[entry.timer].place = self.place_of_few(entry);
     }
 
-    /// One of few has come to the front or left it: sees to it that the least of all is there, and opens the gate when that is
-    /// due.
+    /// Called after a change at the front while there are few: ensures that the least of all is there, and
+    /// sets the gate to its due time.
     #[inline(never)]
     pub(super) fn settle_now(&mut self) {
         self.settle();
@@ -266,13 +270,14 @@ impl<E> Wheel<E> {
     }
 }
 
-/// As many are asked how far ahead they are.
+/// The size of the sample of [`Later::ahead`].
 const SOME: usize = 32;
 /// The most timers that are sorted at once.
 pub(super) const MOST: usize = 128;
-/// Room for as many later ones is made at first.
+/// The initial room for later timers.
 const FIRST: usize = 16;
-/// As many out of order at the front are no crowd, however few come later: those that the heap has on two levels.
+/// The number of out-of-order entries that the front keeps however few are later: those of a heap with two
+/// levels.
 pub(super) const LEAST_CROWD: usize = ARITY;
 
 #[cfg(test)]
@@ -284,8 +289,9 @@ mod tests {
     use super::super::terms::Sequence;
     use super::*;
 
-    /// However times lie, those that come next are brought to the end in order, no more than are sorted at once, and each record
-    /// knows where its entry is: also where only far ones are asked, all times are equal, or the sequence begins anew.
+    /// For any times, the next ones are moved to the end in order, no more than are sorted at once, and each
+    /// record knows its entry's place: also if only far ones are sampled, all times are equal, or the
+    /// sequence wraps.
     #[test]
     fn those_that_come_next_are_found_in_order() {
         let times: [fn(u64) -> u64; 5] = [
@@ -293,7 +299,7 @@ mod tests {
             |at| 2_000 - at,
             |_| 7,
             |at| at * 389 % 1_009,
-            // Only those that are asked of a thousand are far.
+            // Only the sampled ones of a thousand are far.
             |at| if at % 63 == 31 { 5_000 + at } else { at * 389 % 1_009 },
         ];
         let most = crate::effort::operations(1_000) as u32;
@@ -323,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Of a few the median is exact; of many it is that of some, which lie anywhere. None of them is nothing ahead.
+    /// The median of a few is exact; that of many is of a sample. Returns 0 when empty.
     #[test]
     fn the_median_of_what_some_are_ahead_is_told() {
         let ahead = |len: u64| {

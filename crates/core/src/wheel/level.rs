@@ -1,4 +1,4 @@
-//! Levels of slots: where in time a slot lies, and which slot is the first that is not empty.
+//! Levels of slots: the time of a slot, and the search for the first one that is not empty.
 //!
 //! A *granule* is the slot width of level 0. Level `l` has slots of 4,096^l granules, and 8,192 of them: two
 //! blocks of 4,096, the one in which the horizon is and the one after. A timer goes to the lowest level
@@ -28,7 +28,7 @@ use super::chunk::{Home, List};
 
 /// One slot of a level: its timers and lower bounds of what they hold.
 ///
-/// The bounds are not raised when a timer leaves; a stale one costs a look too early.
+/// The bounds are not raised when a timer leaves; a stale one costs a check that is too early.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(super) struct Slot {
@@ -81,29 +81,29 @@ impl Reach {
 }
 
 impl SlotId {
-    /// The slot of `granule` on `level`.
+    /// Returns the slot of `granule` on `level`.
     #[inline]
     pub(super) fn of(level: usize, granule: u64) -> SlotId {
         SlotId { level, index: (granule >> (BLOCK_BITS as usize * level)) as usize % SLOTS }
     }
 
-    /// The slot in which a timer of `granule` belongs, which is not before the horizon.
+    /// Returns the slot for a timer of `granule`, which is not before the horizon.
     #[inline]
     pub(super) fn filing(granule: u64, reach: &Reach) -> SlotId {
         let level = reach.0.iter().position(|&end| granule < end).unwrap_or(LEVELS - 1);
         SlotId::of(level, granule)
     }
 
-    /// The beginning of the slot in this block of its level, in granules.
+    /// Returns the beginning of the slot in this block of its level, in granules.
     #[inline]
     pub(super) fn start(self, block: u64) -> u64 {
         (block << BLOCK_BITS | (self.index % BLOCK) as u64) << (BLOCK_BITS as usize * self.level)
     }
 
-    /// The name that the chunks in this slot have for it.
+    /// Returns the `home` of the chunks in this slot.
     ///
-    /// On level 0 one more bit of the granule is in it: a list that has come due and is being handed out
-    /// is told apart from the one that a later block has meanwhile begun in the same slot.
+    /// On level 0 it includes one more bit of the granule, which distinguishes a list that is being handed
+    /// out from one that a later block has meanwhile begun in the same slot.
     #[inline]
     pub(super) fn home(self, granule: u64) -> Home {
         let again = self.level == 0 && granule as usize & SLOTS != 0;
@@ -139,7 +139,7 @@ impl Level {
         (row.occupied >> (index % SLOTS_IN_ROW) & 1 != 0).then(|| &mut row.slots[index % SLOTS_IN_ROW])
     }
 
-    /// The slot to put a timer in: it is occupied from here on, and its bounds hold for the timer.
+    /// Returns the slot to put a timer in, marked as occupied and with bounds that include the timer.
     #[inline(always)]
     pub(super) fn fill(&mut self, index: usize, due: u64, deadline: u64, spare: &mut Spare) -> &mut Slot {
         let at = index / SLOTS_IN_ROW;
@@ -158,7 +158,7 @@ impl Level {
             row.least_deadline = row.least_deadline.min(deadline);
             return slot;
         }
-        // Both seldom: a store less is worth a branch.
+        // Both are rare: saving a store is worth a branch.
         if due < slot.least_due {
             slot.least_due = due;
         }
@@ -231,7 +231,7 @@ impl Spare {
     #[inline(never)]
     fn take(&mut self) -> Box<Row> {
         if self.0.len() < ROWS_AT_ONCE {
-            // One more than is wanted: how many a steady load needs at once varies a little as time goes on.
+            // One more than requested: the number that a steady load needs varies a little over time.
             self.0.push(Box::new(Row::EMPTY));
         }
         let mut row = self.0.pop().unwrap_or_else(|| Box::new(Row::EMPTY));
@@ -261,7 +261,8 @@ pub(super) const BLOCK_BITS: u32 = 12;
 pub(super) const BLOCK: usize = 1 << BLOCK_BITS;
 /// Two blocks: the one of the horizon, and the next.
 pub(super) const SLOTS: usize = 2 * BLOCK;
-/// 60 bits of granules, and a granule is at least 128 ns; 16 would do: all of time.
+/// The levels cover 60 bits of granules; 57 suffice for the whole range of time, because a granule is at
+/// least 128 ns.
 pub(super) const LEVELS: usize = 5;
 pub(super) const SLOTS_IN_ROW: usize = 64;
 pub(super) const ROWS: usize = SLOTS / SLOTS_IN_ROW;
@@ -270,7 +271,8 @@ const ROWS_AT_ONCE: usize = 4;
 
 const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
 
-/// The laws of any granule that is inserted while the horizon is not after it: tests try them, and Kani proves them.
+/// Laws of any granule that is inserted while the horizon is not after it: tests try them, and Kani proves
+/// them.
 #[cfg(any(test, kani))]
 mod laws {
     use super::*;
@@ -278,7 +280,7 @@ mod laws {
     /// The largest granule there is: the last nanosecond, in granules of 128 ns.
     pub(super) const MOST: u64 = u64::MAX >> 7;
 
-    /// The lowest level that reaches a granule takes it, in a slot that no other level's name stands for.
+    /// A granule goes to the lowest level that reaches it, and its slot's home names no other level.
     pub(super) fn a_granule_has_one_slot(horizon: u64, granule: u64) {
         let id = SlotId::filing(granule, &Reach::from(horizon));
         assert!(id.level < LEVELS && id.index < SLOTS);
@@ -289,12 +291,13 @@ mod laws {
         assert_eq!(SlotId::of_home(id.home(granule)), id);
     }
 
-    /// A slot is found again where its block says: it begins no later than what was inserted in it, and ends after it.
+    /// A search finds a slot again by its block: it begins no later than the granule inserted in it, and ends
+    /// after it.
     pub(super) fn a_slot_begins_where_it_is_looked_for(horizon: u64, granule: u64) {
         let id = SlotId::filing(granule, &Reach::from(horizon));
         let bits = BLOCK_BITS * id.level as u32;
         let block = horizon >> bits >> BLOCK_BITS;
-        // The half of the index tells which of the two blocks it is.
+        // The half of the index selects one of the two blocks.
         let block = if block % 2 == (id.index / BLOCK) as u64 { block } else { block + 1 };
         let start = id.start(block);
         assert!(start <= granule && granule - start < 1 << bits);
@@ -313,7 +316,7 @@ mod proofs {
         (horizon, granule)
     }
 
-    /// No granule overflows, and each is inserted on the lowest level that reaches it, whose name leads back to it.
+    /// No granule overflows, and each is inserted on the lowest level that reaches it, which its home names.
     #[kani::proof]
     fn a_granule_has_one_slot_whatever_the_horizon() {
         let (horizon, granule) = any();

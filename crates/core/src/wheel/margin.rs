@@ -1,7 +1,8 @@
-//! The times about a due time: the time asked for, before it, and the deadline, after it.
+//! The requested time before a due time, and the deadline after it.
 //!
-//! Both nearly always fit 32 bits: a due time is less than a tick after what was asked for, and slack is little, or a
-//! whole number of microseconds. What does not fit has two words of its own, in a table beside the records.
+//! Both nearly always fit 32 bits: a due time is less than a tick after the requested time, and slack is
+//! small, or a whole number of microseconds. Times that do not fit take two words in a table beside the
+//! records.
 //!
 //! ```text
 //!    31    30    20    0
@@ -13,7 +14,7 @@
 use super::segments::Segments;
 use super::terms::Terms;
 
-/// The time asked for and the deadline of one timer, given its due time.
+/// The requested time and the deadline of one timer, given its due time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Margin(u32);
 
@@ -21,7 +22,7 @@ pub(super) struct Margin(u32);
 #[derive(Debug)]
 pub(super) struct Margins {
     wide: Segments<Wide>,
-    /// The first free one; the next is in its `asked`.
+    /// The first free one; its `asked` names the next.
     free: u32,
 }
 
@@ -36,7 +37,7 @@ impl Margins {
         Margins { wide: Segments::new(), free: NONE }
     }
 
-    /// Makes room for a few that do not fit, if nothing is there.
+    /// Makes room for a few that do not fit, if the table is empty.
     pub(super) fn reserve_few(&mut self) {
         self.wide.reserve_few();
     }
@@ -75,7 +76,7 @@ impl Margins {
         }
     }
 
-    /// The time that was asked for.
+    /// Returns the requested time.
     #[inline]
     pub(super) fn asked(&self, margin: Margin, due: u64) -> u64 {
         match margin.wide() {
@@ -84,7 +85,7 @@ impl Margins {
         }
     }
 
-    /// Returns when the backup must look; [`u64::MAX`] is never.
+    /// Returns when the backup must fire; [`u64::MAX`] is never.
     #[inline]
     pub(super) fn deadline(&self, margin: Margin, due: u64) -> u64 {
         let count = u64::from(margin.0) & MOST_COUNT;
@@ -96,7 +97,7 @@ impl Margins {
         }
     }
 
-    /// A timer is gone, or has other terms.
+    /// Releases the margin of a timer that is gone, or has other terms.
     #[inline]
     pub(super) fn release(&mut self, margin: Margin) {
         if let Some(at) = margin.wide() {
@@ -142,7 +143,7 @@ mod tests {
         )
     }
 
-    /// Whatever was asked for is told again, and what takes more than 32 bits is given back.
+    /// The requested time and the deadline are exact, and words in the table are freed.
     #[test]
     fn what_was_asked_for_and_the_deadline_are_kept_exactly() {
         let mut margins = Margins::new();
@@ -166,7 +167,7 @@ mod tests {
                 assert!(margin.wide().is_none() || terms.due() - terms.asked > 1_000 || !fits, "{terms:?}");
             }
             kept.into_iter().for_each(|margin| margins.release(margin));
-            assert!(round == 0 || margins.wide.len() == wide, "what was given back is used again");
+            assert!(round == 0 || margins.wide.len() == wide, "freed words are used again");
             wide = margins.wide.len();
         }
     }

@@ -12,16 +12,16 @@
 //! ```
 //!
 //! All levels do so, each at its own pace: at the usual granule, a slot of level 2 is emptied into level 1
-//! over 8.6 s. Timers that were postponed meanwhile go to where they belong now. If nobody
-//! looked in time, what is left is moved when it is needed, still one chunk a step.
+//! over 8.6 s. Timers that were postponed meanwhile go to their new slots. If the wheel was not checked in
+//! time, the remaining chunks are moved when needed, still one a step.
 
 use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, Reach, SlotId};
 
-/// The time of each level at which its next slot is to be moved down.
+/// For each level, when its next slot is to be moved down.
 #[derive(Debug)]
 pub(super) struct Migrations {
-    /// When the next chunk is to be moved, in nanoseconds; never for level 0.
+    /// When to move the next chunk, in nanoseconds; never for level 0.
     at: [u64; LEVELS],
     /// The least of them.
     pub(super) next: u64,
@@ -34,7 +34,8 @@ impl Migrations {
         Migrations { at: [u64::MAX; LEVELS], next: u64::MAX, overdue: 0 }
     }
 
-    /// Says whether a slot at the horizon still holds timers of lower levels. The horizon has to wait for them.
+    /// Returns whether a slot at the horizon still holds timers of lower levels. The horizon has to wait for
+    /// them.
     #[inline]
     pub(super) fn is_overdue(&self) -> bool {
         self.overdue != 0
@@ -42,7 +43,7 @@ impl Migrations {
 }
 
 impl<E> Wheel<E> {
-    /// Moves the horizon on. Nothing may be inserted between the old place and the new one.
+    /// Advances the horizon. No timer may be inserted between its old place and the new one.
     #[inline]
     pub(super) fn move_horizon(&mut self, to: u64) {
         let from = self.horizon;
@@ -72,7 +73,7 @@ impl<E> Wheel<E> {
         if self.migrations.overdue == 0 {
             return false;
         }
-        // The highest first: what it holds may go to any level below.
+        // The highest first: its timers may go to any level below.
         let level = self.migrations.overdue.ilog2() as usize;
         if !self.migrate(SlotId::of(level, self.horizon)) {
             self.migrations.overdue &= !(1 << level);
@@ -94,7 +95,7 @@ impl<E> Wheel<E> {
         true
     }
 
-    /// Spreads what is left of a level's next slot evenly over the time from `at` until it is needed.
+    /// Spreads the remaining chunks of a level's next slot evenly over the time from `at` until it is needed.
     fn schedule_migration(&mut self, level: usize, at: u64) {
         let end = self.next_slot(level);
         self.migrations.at[level] = match self.slots.levels[level].slot(SlotId::of(level, end).index) {
@@ -111,7 +112,7 @@ impl<E> Wheel<E> {
         ((self.horizon >> bits) + 1) << bits
     }
 
-    /// Moves the first chunk of a slot to where its timers belong now. False if the slot is empty.
+    /// Moves the timers of a slot's first chunk to their present slots. Returns false if the slot is empty.
     fn migrate(&mut self, id: SlotId) -> bool {
         let Some(slot) = self.slots.levels[id.level].slot_mut(id.index) else { return false };
         let handful = self.slots.chunks.take_first(&mut slot.list);

@@ -1,11 +1,12 @@
-//! Near: the few timers that come next, in order.
+//! Near: the sorted timers that come next, while there are few.
 
 use alloc::vec::Vec;
 
 use super::chunk::NIL;
 use super::record::{Entry, Place, Records};
 
-/// Entries that only leave: the next is the last, and what is cancelled leaves a gap, but not there.
+/// Entries, filled at once and only removed: the next is the last, and a cancelled one leaves a gap, except
+/// at the end.
 #[derive(Debug)]
 pub(super) struct Near {
     entries: Vec<Entry>,
@@ -37,7 +38,7 @@ impl Near {
         self.entries.get(at)
     }
 
-    /// Takes entries in, the next last, when there are none.
+    /// Fills it with entries, the next last, when it is empty.
     pub(super) fn fill<E>(&mut self, entries: impl Iterator<Item = Entry>, records: &mut Records<E>) {
         self.entries.extend(entries);
         self.live = self.entries.len();
@@ -46,7 +47,7 @@ impl Near {
         }
     }
 
-    /// Takes out the one at a place. Whether it was the first.
+    /// Takes out the entry at a place. Returns whether it was the first.
     #[inline]
     pub(super) fn remove(&mut self, at: usize) -> bool {
         if at + 1 == self.entries.len() {
@@ -60,7 +61,7 @@ impl Near {
         false
     }
 
-    /// Takes out the first. There is one.
+    /// Takes out the first entry. There must be one.
     #[inline]
     pub(super) fn drop_first(&mut self) {
         self.entries.pop();

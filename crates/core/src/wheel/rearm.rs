@@ -1,19 +1,20 @@
-//! Re-arming: a pending timer gets other terms.
+//! Re-arming: gives a pending timer other terms.
 
 use super::Wheel;
 use super::record::Entry;
 use super::terms::Terms;
 
 impl<E> Wheel<E> {
-    /// Puts a pending timer off, if nothing but its record has to be written: if it comes out later than now and has a
-    /// later deadline, or its slot promises no more. It moves on when its slot, or its turn at the front, comes up. One of few
-    /// that does not come next is moved at once, and so is the only one there is.
+    /// Postpones a pending timer, if only its record has to be written: if it comes out later than before and
+    /// has a later deadline, or its slot's bounds hold for it. It moves on when its slot, or its turn at the
+    /// front, comes up. While there are few, one that does not come next is moved at once, and so is a single
+    /// timer.
     #[inline(always)]
     pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
         let record = &mut self.records[timer];
         let place = record.place;
         let stays = if let Some(at) = place.at_later() {
-            // Where there are slots, it moves there.
+            // With slots, it moves there.
             self.horizon == u64::MAX && self.later.put_off(at, terms.key)
         } else if place.is_at_front() {
             let is_small = self.horizon == u64::MAX;
@@ -21,7 +22,7 @@ impl<E> Wheel<E> {
                 && is_small
                 && let Some(first) = self.front.queue.first_mut()
             {
-                // It is the only one, and so the gate is its own, and the deadline.
+                // It is the only timer, so gate and deadline are its own.
                 (first.due, first.sequence) = (terms.due(), terms.key.sequence);
                 self.gate = terms.due();
                 self.earliest.clear();

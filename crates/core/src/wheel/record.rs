@@ -1,7 +1,7 @@
 //! The wheel's record of one timer: [`Record`], half a cache line with an event of up to eight bytes.
 //!
-//! Everything that scheduling, re-arming and expiry read or write of a timer is here, the event as well, so that each of
-//! them costs one cold cache line at a million timers.
+//! Everything that scheduling, re-arming and expiry read or write is here, the event included, so that each
+//! of them costs one cold cache line at a million timers.
 //!
 //! ```text
 //!    0         8          12       16        24      28      32
@@ -20,12 +20,12 @@ use super::terms::{Key, Sequence, Terms};
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Record<E> {
-    /// The time it comes out at, together with the sequence the order it comes out in.
+    /// The time at which it comes out; with the sequence, the order in which it comes out.
     pub(crate) due: u64,
     /// `None` while nothing is pending here.
     pub(super) held: Option<Held<E>>,
     pub(super) place: Place,
-    /// For owners of records that hand out handles; the wheel does not look at it.
+    /// For owners of records that issue handles; the wheel does not read it.
     pub(crate) generation: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Held<E> {
     pub(super) event: E,
 }
 
-/// The place where a record is inserted; of one that is not, the next that is free.
+/// The place where a record is inserted; for one that is not, the next free record.
 ///
 /// In the low four bits the index in a chunk, whose own index is above them, or one of the marks below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,19 +92,19 @@ impl Place {
         Place(FEW | (at as u32) << MARK_BITS | INBOX)
     }
 
-    /// The index among those that come [later](super::later), if it is there.
+    /// Returns the index among the [later](super::later) ones, if it is there.
     #[inline]
     pub(super) fn at_later(self) -> Option<usize> {
         (self.0 & (FEW | MARKS) == FEW | INBOX).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
     }
 
-    /// The index in the heap, if it is there.
+    /// Returns the index in the heap, if it is there.
     #[inline]
     pub(super) fn at_heap(self) -> Option<usize> {
         (self.0 & MARKS == HEAP).then_some((self.0 >> MARK_BITS) as usize)
     }
 
-    /// In a run or the heap.
+    /// Returns whether it is in a run or the heap.
     #[inline]
     pub(super) fn is_at_front(self) -> bool {
         self.0 & MARKS >= RUN
@@ -126,7 +126,7 @@ impl Place {
 }
 
 impl<E> Record<E> {
-    /// A record that is inserted nowhere.
+    /// Makes a record that is not inserted.
     pub(crate) const fn new(generation: u32) -> Self {
         Record { due: 0, held: None, place: Place(0), generation }
     }
@@ -152,7 +152,7 @@ impl<E> Record<E> {
         Key { due: self.due, sequence: self.held.as_ref().map_or(Sequence::FIRST, |held| held.sequence) }
     }
 
-    /// Says whether it comes out where this entry says, and has not been postponed since.
+    /// Returns whether this entry is current: the timer has not been postponed since.
     #[inline]
     pub(super) fn is_at(&self, entry: &Entry) -> bool {
         self.due == entry.due && self.held.as_ref().is_some_and(|held| held.sequence == entry.sequence)
@@ -163,7 +163,7 @@ impl<E> Record<E> {
         self.held.as_ref().map_or(u64::MAX, |held| margins.deadline(held.margin, self.due))
     }
 
-    /// Takes other terms over for a pending record.
+    /// Gives a pending record other terms.
     #[inline(always)]
     pub(super) fn agree(&mut self, terms: &Terms, margins: &mut Margins) {
         self.due = terms.due();
@@ -179,7 +179,7 @@ impl<E> Record<E> {
     }
 }
 
-/// The key that decides the order, and the record that has it.
+/// The key that decides the order, and its record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) due: u64,
@@ -206,7 +206,7 @@ impl Entry {
 
 pub(crate) type Records<E> = Segments<Record<E>>;
 
-/// The most records there can be: what is left of a [`Place`] beside its mark, less one.
+/// The maximum number of records: the bits of a [`Place`] beside its mark, less one.
 pub(crate) const MOST: usize = (1 << (u32::BITS - MARK_BITS)) - 1;
 
 const MARK_BITS: u32 = 4;
@@ -214,11 +214,11 @@ const MARKS: u32 = (1 << MARK_BITS) - 1;
 const HEAP: u32 = 15;
 const RUN: u32 = 14;
 const INBOX: u32 = 13;
-/// The bit of those places that are for few timers.
+/// The bit of places that are used while there are few timers.
 const FEW: u32 = 1 << 31;
-/// The bit of those that come next and are in order.
+/// The bit of sorted timers that come next.
 const NEAR: u32 = 1 << 30;
-/// The number that a run counts up to, and then from zero again.
+/// The number up to which a run counts before it wraps to zero.
 pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 2)) - 1;
 
 const _: () = assert!(size_of::<Record<u64>>() == 32 && super::chunk::ROOM <= INBOX as usize);

@@ -1,7 +1,7 @@
-//! Entries in order: a queue that takes in only what comes after all it has.
+//! Sorted entries: a queue that only takes entries that come after all it has.
 //!
-//! Periodic timers do, those postponed to the same time from now, and what lies in a slot as it was set; none of them
-//! costs a search. What is cancelled within leaves a gap, but not at the ends.
+//! Such are periodic timers, those postponed by the same time, and those of a slot that were set in order;
+//! none of them costs a search. A cancelled entry leaves a gap, except at the ends.
 //!
 //! ```text
 //!   counted on and on   from                to
@@ -20,11 +20,11 @@ use super::terms::Sequence;
 pub(super) struct Run {
     /// A ring: a power of two of places.
     ring: Vec<Entry>,
-    /// The count of the first, and of the one that comes next.
+    /// The count of the first entry, and of the next one to append.
     from: u32,
     to: u32,
     live: u32,
-    /// The most that are live. As many places again are for gaps.
+    /// The maximum number of live entries. The same number of places again is for gaps.
     most: u32,
 }
 
@@ -77,19 +77,19 @@ impl Run {
         self.ring.get(self.at(counted))
     }
 
-    /// Says whether it comes after all others, and there is room, if need be where the gaps are.
+    /// Returns whether it comes after all others, and there is room, counting gaps.
     #[inline]
     pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
         self.last().is_none_or(|last| last.is_before(entry) && self.live < self.most)
     }
 
-    /// Says whether no place is free, between gaps included, or none has been made yet.
+    /// Returns whether no place is free, counting gaps, or none has been allocated yet.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.to.wrapping_sub(self.from) as usize == self.ring.len()
     }
 
-    /// Appends an entry that there is room for; its place, which `place` makes of what it is counted as.
+    /// Appends an entry, for which there must be room. Returns its place, which `place` makes of its count.
     #[inline]
     pub(super) fn append<E>(
         &mut self,
@@ -108,8 +108,8 @@ impl Run {
         place(counted & COUNTED)
     }
 
-    /// Closes the gaps where they are; if they are fewer than half, in a ring of twice the size: each entry is moved once on
-    /// average. All places are taken, by entries or gaps.
+    /// Closes the gaps in place, or, if they are fewer than half, in a ring of twice the size: each entry is
+    /// moved once on average. All places are taken, by entries or gaps.
     #[inline(never)]
     fn make_room<E>(&mut self, place: &impl Fn(u32) -> Place, records: &mut Records<E>) {
         let room = self.ring.len();
@@ -124,7 +124,7 @@ impl Run {
         self.ring.resize(room.max(LEAST_ROOM), GAP);
     }
 
-    /// Takes out what is counted so. Whether it was the first.
+    /// Takes out the entry with this count. Returns whether it was the first.
     #[inline]
     pub(super) fn remove(&mut self, counted: u32) -> bool {
         let at = self.at(counted);
@@ -142,7 +142,7 @@ impl Run {
         false
     }
 
-    /// Takes out the first. There is one.
+    /// Takes out the first entry. There must be one.
     #[inline(always)]
     pub(super) fn drop_first(&mut self) {
         self.live -= 1;
@@ -152,7 +152,7 @@ impl Run {
         }
     }
 
-    /// Passes the gaps at the beginning.
+    /// Skips the gaps at the beginning.
     #[inline(never)]
     fn drop_gaps(&mut self) {
         while self.first().is_some_and(|first| first.timer == NIL) {
@@ -160,8 +160,8 @@ impl Run {
         }
     }
 
-    /// The lesser of `best` and the least of what `of` says of all timers, which is not before an entry's due time; or a
-    /// time before that, if more than `most` would have to be asked.
+    /// Returns the lesser of `best` and the least value of `of` over all timers, which is not before an
+    /// entry's due time; or a time before that, if it would take more than `most` calls.
     pub(super) fn least(&self, mut best: u64, most: usize, of: impl Fn(u32) -> u64) -> u64 {
         for (entry, asked) in self.entries().zip(0..) {
             if entry.due >= best {
@@ -175,14 +175,14 @@ impl Run {
         best
     }
 
-    /// Makes room for all that there may be, if nothing is in it.
+    /// Makes room for the maximum number, if it is empty.
     pub(super) fn reserve(&mut self) {
         if self.is_empty() {
             self.ring.resize((2 * self.most as usize).next_power_of_two(), GAP);
         }
     }
 
-    /// Gives the ring back, if nothing is in it.
+    /// Frees the ring, if it is empty.
     pub(super) fn shrink(&mut self) {
         if self.is_empty() {
             (self.ring, self.from, self.to) = (Vec::new(), 0, 0);

@@ -1,8 +1,8 @@
-//! [`Segments`]: an array that grows without moving what is in it.
+//! [`Segments`]: an array that grows without moving its elements.
 //!
-//! A vector of a million records doubles by copying 32 MB, and whoever schedules the timer that fills it
-//! waits for that. Here a full segment is left where it is and the next one begun. Segments are reserved, not
-//! filled: a page is touched when its first element is.
+//! A vector of a million records doubles by copying 32 MB, and the caller who schedules the timer that fills
+//! it waits for that. Here a full segment stays in place and the next one is begun. Segments are reserved,
+//! not filled: a page is touched when its first element is.
 //!
 //! ```text
 //!   first ─▶ [ up to 1,024 elements: it grows by doubling, which copies 16 KB at the most ]
@@ -10,7 +10,7 @@
 //!                 index 1,024 …    5,120 …            9,216 …
 //! ```
 //!
-//! Few elements are found without a look at the list of segments.
+//! With few elements, an access does not read the list of segments.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -70,7 +70,7 @@ impl<T> Segments<T> {
         self.parts.push(part);
     }
 
-    /// Makes room for a few, if nothing is there.
+    /// Makes room for a few, if it is empty.
     pub(crate) fn reserve_few(&mut self) {
         self.first.reserve(4);
     }
@@ -113,7 +113,7 @@ impl<T> IndexMut<u32> for Segments<T> {
 
 const PART: usize = 4_096;
 /// Room in the first segment to begin with.
-/// As many as are few.
+/// The limit below which there are [few](super::small).
 const FIRST: usize = super::small::MOST;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Taking memory ahead, and giving it back, when asked.
+//! Reserving memory, and freeing it, on request.
 //!
-//! A wheel keeps what it once needed, so that a steady load never allocates. After a peak its owner may
-//! ask for the rest back. Chunks, rows and records are freed by being made anew: what is inserted in chunks is
-//! inserted again, into as few chunks as it takes. The order of timers does not depend on it, since the
+//! A wheel keeps what it once needed, so that a steady load never allocates. After a peak its owner may free
+//! the surplus. Chunks, rows and records are freed by building them anew: timers in chunks are inserted
+//! again, into as few chunks as possible. The order of timers does not depend on it, since the
 //! [front](super::front) makes the order.
 
 use super::Wheel;
@@ -15,7 +15,7 @@ use super::slots::Slots;
 use super::terms::Terms;
 
 impl<E> Wheel<E> {
-    /// Takes and touches the memory that `timers` more need beside their records.
+    /// Allocates and touches the memory that `timers` more need beside their records.
     pub(crate) fn reserve(&mut self, timers: usize) {
         self.front.reserve(timers.min(super::small::MOST));
         self.later.reserve(timers.min(super::small::MOST));
@@ -24,7 +24,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Gives back all memory but that of what is inserted. O(n).
+    /// Frees all memory but that of inserted timers. O(n).
     ///
     /// Records stay: only the owner knows which of them are in use.
     pub(crate) fn shrink(&mut self) {
@@ -41,7 +41,7 @@ impl<E> Wheel<E> {
         self.later.shrink();
         self.shrink_margins();
         self.slots.spare = Spare::new();
-        // What was to be moved down has been: a timer is never inserted in a level's next slot.
+        // All pending migrations are done: a timer is never inserted in a level's next slot.
         self.migrations = Migrations::new();
     }
 

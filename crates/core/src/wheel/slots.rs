@@ -1,4 +1,4 @@
-//! All slots of the wheel and what is in them: the levels, the chunks, and where a timer goes.
+//! All slots of the wheel and their contents: the levels, the chunks, and where a timer goes.
 
 use super::chunk::{Chunks, Kept, ROOM};
 use super::front::Chain;
@@ -26,14 +26,14 @@ impl Slots {
         }
     }
 
-    /// Makes room for `timers` more, wherever they belong: a chunk for each slot that they may begin, and for each that
-    /// they fill.
+    /// Makes room for `timers` more in any slots: a chunk for each slot that they may begin, and for each
+    /// that they fill.
     pub(super) fn reserve(&mut self, timers: usize) {
         self.chunks.reserve(timers.div_ceil(ROOM) + timers.min(2 * SLOTS));
         self.spare.reserve(timers.min(3 * ROWS));
     }
 
-    /// Says whether the slot of a timer would not have to promise more for these terms.
+    /// Returns whether the bounds of a timer's slot hold for these terms.
     #[inline(never)]
     pub(super) fn is_promised(&self, place: Place, terms: &Terms, chain: &Chain) -> bool {
         let Filed::Chunk { chunk, .. } = place.filed() else { return false };
@@ -43,8 +43,8 @@ impl Slots {
         slot.is_some_and(|slot| slot.least_due <= terms.due() && slot.least_deadline <= terms.deadline)
     }
 
-    /// Puts a timer that is not below the horizon into its slot. Where it is, and if that is a new chunk, the
-    /// slot's level.
+    /// Puts a timer that is not below the horizon into its slot. Returns its place, and the slot's level if
+    /// it is in a new chunk.
     #[inline(always)]
     pub(super) fn link(
         &mut self,

@@ -1,17 +1,17 @@
-//! Few timers: those that come next at the front, the others beside it in no order, and no wheel.
+//! Few timers: the next ones sorted at the front, the others unsorted beside it, and no wheel.
 //!
-//! For a thousand timers no wheel is as quick as an array that is looked through now and then, and nobody wants a wheel's
-//! memory for three timers. Few are all in the front and in [`later`](super::later); the front's horizon is at the end of time,
-//! so that nothing is inserted in slots.
+//! Up to a thousand timers an array with an occasional scan is faster than any wheel, and three timers do not
+//! justify a wheel's memory. Few timers are all in the front and in [`later`](super::later); the front's
+//! horizon is at the end of time, so that none is inserted in slots.
 //!
 //! ```text
 //!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: what is set from here on is in slots
 //!                    ◀── what is set is one of few again; small once the slots are empty
 //! ```
 //!
-//! Nothing is moved from one to the other. Few timers stay where they are, of whatever time, until they come next, are
-//! cancelled or postponed, and so do those in slots. So growing beyond a limit costs what any other timer
-//! costs, and a load about the limit does not move to and fro.
+//! No timer is moved at a limit. Timers set while there are few stay where they are, whatever their time,
+//! until they come next, are cancelled or postponed, and so do those in slots. So crossing a limit costs no
+//! more than any other timer, and a load near the limit does not switch back and forth.
 
 use super::level::Reach;
 use super::migration::Migrations;
@@ -20,7 +20,7 @@ use super::terms::{Key, Terms};
 use super::{MORE_SHIFT, MOST_SHIFT, Pop, Wheel};
 
 impl<E> Wheel<E> {
-    /// Says whether no timer is in a slot, or will be when it is set.
+    /// Returns whether no timer is in a slot, and new ones do not go there.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX
@@ -38,8 +38,8 @@ impl<E> Wheel<E> {
         record.generation
     }
 
-    /// Takes out the first of the queue, which has the least of few: the gate is opened for the next at once. `None` if it does
-    /// not come before `limit`, or was postponed.
+    /// Takes out the first of the queue, which is the least while there are few, and sets the gate to the
+    /// next at once. `None` if it does not come before `limit`, or was postponed.
     #[inline(always)]
     pub(super) fn take_queued(&mut self, limit: Key) -> Option<u32> {
         let &first = self.front.queue.first()?;
@@ -56,7 +56,7 @@ impl<E> Wheel<E> {
         Some(first.timer)
     }
 
-    /// [`pop`](Self::pop) while there are few. The gate is opened for the next at once.
+    /// [`pop`](Self::pop) while there are few. Sets the gate to the next at once.
     #[inline]
     pub(super) fn pop_of_few(&mut self, limit: Key) -> Pop {
         let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
@@ -72,13 +72,15 @@ impl<E> Wheel<E> {
         found
     }
 
-    /// Too many for an array: puts the horizon at the present, for what is set from now on.
+    /// Begins a wheel when there are too many for an array: moves the horizon to the present, for timers set
+    /// from now on.
     #[inline(never)]
     pub(super) fn begin_wheel(&mut self, now: u64) {
         self.refresh_earliest();
-        // The front alone knew the least until now.
+        // Until now only the front knew the least.
         self.least = self.gate;
-        // As wide as the timers are apart: they will be more, and the time to the end of a slot is what its timers share.
+        // A granule about as wide as the timers are apart: there will be more of them, and those of a slot
+        // share its cost.
         let apart = self.later.ahead(now) / u64::from(self.len + 1 - self.later.len() as u32 / 2);
         let most = MOST_SHIFT.min(self.least_shift + MORE_SHIFT);
         self.shift = apart.max(1).ilog2().clamp(self.least_shift, most);
@@ -86,14 +88,14 @@ impl<E> Wheel<E> {
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
     }
 
-    /// Says whether what is set is one of few although there is a wheel: few are left, and the slots are to become
-    /// empty.
+    /// Returns whether new timers are handled as few although there is a wheel: few are left, and the slots
+    /// drain.
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         self.len <= self.small / 4
     }
 
-    /// After a turn: if nothing is left in slots, there is no wheel any more.
+    /// Ends the wheel after a turn, if no timer is left in slots.
     #[inline]
     pub(super) fn end_wheel(&mut self) {
         let no_slots = self.inbox.is_empty()
@@ -107,7 +109,7 @@ impl<E> Wheel<E> {
 
     #[inline(never)]
     fn drop_wheel(&mut self) {
-        // Chunks that were kept for another timer: what their slots promise would be taken for true later.
+        // Free the chunks that were kept for another timer: the bounds of their slots would be stale later.
         for chunk in self.slots.kept.drain() {
             if let Some(home) = self.slots.chunks.idle(chunk) {
                 self.unlink(chunk, home);
@@ -116,10 +118,10 @@ impl<E> Wheel<E> {
         debug_assert!(self.slots.levels.iter().all(super::level::Level::is_empty));
         self.horizon = u64::MAX;
         self.migrations = Migrations::new();
-        // What the slots promised is early where timers were cancelled.
+        // The slots' bounds are too early where timers were cancelled.
         self.earliest.gone = true;
     }
 }
 
-/// Above this many timers, a wheel: to look through 1,024 takes a microsecond.
+/// The number of timers above which there is a wheel: scanning 1,024 takes a microsecond.
 pub(crate) const MOST: usize = 1_024;

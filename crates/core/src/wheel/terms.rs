@@ -2,7 +2,8 @@
 
 use core::num::NonZeroU32;
 
-/// The order in which two timers with equal due times were set: true to within 2³¹ of them, and then it begins anew.
+/// A counter that orders timers with equal due times as they were set. It wraps: correct for timers less than
+/// 2³¹ insertions apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sequence(NonZeroU32);
 
@@ -14,13 +15,13 @@ impl Sequence {
         (self.0.get().wrapping_sub(other.0.get()) as i32) < 0
     }
 
-    /// A number that grows from one to the next, without a wrap for all that were set within 2³¹ of `other`.
+    /// Returns a number that increases in this order, without a wrap for all within 2³¹ of `other`.
     #[inline]
     pub(super) fn seen_from(self, other: Sequence) -> u32 {
         self.0.get().wrapping_sub(other.0.get()) ^ 1 << 31
     }
 
-    /// This one; the counter goes on.
+    /// Returns this one and advances the counter.
     #[inline]
     pub(crate) fn advance(&mut self) -> Sequence {
         let next = Sequence(self.0.checked_add(1).unwrap_or(NonZeroU32::MIN));
@@ -46,7 +47,7 @@ impl Key {
 
     #[inline]
     pub(crate) fn is_before(self, other: Key) -> bool {
-        // Without a branch: nobody can foretell it.
+        // Branchless, because the branch would be unpredictable.
         (self.due < other.due) | (self.due == other.due) & self.sequence.is_before(other.sequence)
     }
 }
@@ -55,9 +56,9 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Terms {
     pub(crate) key: Key,
-    /// The time asked for, not after the due time.
+    /// The requested time, not after the due time.
     pub(crate) asked: u64,
-    /// When the backup must look, not before the due time; [`u64::MAX`] is never.
+    /// When the backup must fire, not before the due time; [`u64::MAX`] is never.
     pub(crate) deadline: u64,
 }
 
@@ -67,7 +68,7 @@ impl Terms {
         self.key.due
     }
 
-    /// Due when it was asked for, and never a reason to look.
+    /// Makes terms that are due at the requested time, without a deadline.
     #[inline]
     pub(crate) fn plain(key: Key) -> Terms {
         Terms { key, asked: key.due, deadline: u64::MAX }

@@ -1,4 +1,4 @@
-//! Tests of what only the wheel itself can show: how much one call does, and which way timers go.
+//! Tests of the wheel's internals: how much one call does, and how timers move through it.
 
 mod front;
 mod horizon;
@@ -47,7 +47,7 @@ impl Driver {
         }
     }
 
-    /// Removes a timer, and says whether it was pending.
+    /// Removes a timer, and returns whether it was pending.
     fn remove(&mut self, timer: u32) -> bool {
         let pending = self.wheel.records[timer].is_filed();
         if pending {
@@ -56,7 +56,7 @@ impl Driver {
         pending
     }
 
-    /// A turn at `now`: what comes out.
+    /// Runs a turn at `now`; returns the timers that come out.
     fn turn(&mut self, now: u64) -> Vec<u32> {
         self.now = now;
         let mut out = Vec::new();
@@ -94,8 +94,8 @@ impl Random {
     }
 }
 
-/// A server that looks every tick never moves more than a few chunks at a time, whichever level boundary it
-/// passes and however many timers wait behind it. Without pacing it would be all those of a slot.
+/// A server that checks every tick never moves more than a few chunks at a time, whichever level boundary it
+/// passes and however many timers wait behind it. Without pacing it would move a whole slot.
 #[test]
 fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
     let timers = operations(50_000) as u32;
@@ -111,7 +111,7 @@ fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
         for timer in 0..timers {
             driver.set(timer, start + random.below(boundary + 2 * block - start) / TICK * TICK + TICK);
         }
-        // Nobody has looked for long: what lies here on all levels comes down at once.
+        // The first check after a long time: the timers of all levels here cascade at once.
         let mut out = driver.turn(start).len();
         driver.most_in_turn = 0;
         let step = if cfg!(miri) { 512 * TICK } else { TICK };
@@ -127,7 +127,7 @@ fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
     }
 }
 
-/// A slot far ahead is made ready in time although nothing else is to be done until then.
+/// A slot far ahead is prepared in time although there is no other work until then.
 #[test]
 fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
     let timers = operations(20_000) as u32;
@@ -137,10 +137,10 @@ fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
         let start = 40 * slot;
         let width = 1_000_000;
         (0..timers).for_each(|timer| driver.set(timer, start + random.below(width) + TICK));
-        // Another timer's turn in between changes nothing about that.
+        // Another timer's turn in between does not change that.
         driver.set(timers, 10 * TICK);
         assert_eq!(driver.turn(10 * TICK), [timers]);
-        // A program that looks a thousand times in each slot of each level below, and every tick at the end.
+        // A program that checks a thousand times in each slot of each level below, and every tick at the end.
         let mut out = 0;
         let mut look = |driver: &mut Driver, from: u64, to: u64, steps: u64| {
             for at in 1..=steps {
@@ -195,7 +195,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
                 }
             }
             Pull::More => {
-                // The cursor is somewhere within: everything about it goes.
+                // The cursor is somewhere in between: everything around it is cancelled.
                 for timer in (quanta as u32 * 13..quanta as u32 * 13 + 40)
                     .filter(|&timer| timer < timers && timer > 50)
                 {
@@ -252,7 +252,7 @@ fn putting_off_touches_no_chunk() {
     assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());
 }
 
-/// A timer that is cancelled before anybody looks is never inserted, whatever else waits.
+/// A timer that is cancelled before the wheel is checked is never inserted, whatever else waits.
 #[test]
 fn what_is_cancelled_young_touches_no_slot() {
     let mut driver = Driver::new(0);
@@ -270,7 +270,7 @@ fn what_is_cancelled_young_touches_no_slot() {
     assert_eq!(driver.wheel.len(), 499 + 10);
 }
 
-/// However few there are, in whatever order they come and go: they come out in order.
+/// Few timers come out in order, in whatever order they come and go.
 #[test]
 fn a_run_of_few_keeps_the_order() {
     let mut random = Random(3);
@@ -301,7 +301,7 @@ fn a_run_of_few_keeps_the_order() {
     }
 }
 
-/// A look at times at which nothing is due finds a closed gate: no slot is visited, however many are passed.
+/// A check while nothing is due finds a closed gate: no slot is visited, however many are passed.
 #[test]
 fn empty_slots_are_passed_without_a_look() {
     let mut driver = Driver::new(0);
@@ -314,12 +314,12 @@ fn empty_slots_are_passed_without_a_look() {
     assert_eq!(driver.wheel.gate(), u64::MAX);
 }
 
-/// Taking a timer out changes no other timer, and its place in the chunk is all that it touches.
+/// Taking a timer out changes no other timer, and touches only its place in the chunk.
 #[test]
 fn removal_leaves_every_other_timer_where_it_is() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
-    // What is still in the inbox is inserted.
+    // Insert the timers that are still in the inbox.
     assert!(matches!(driver.wheel.pull(0), Pull::Idle));
     let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
     (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.remove(timer)));
@@ -331,7 +331,7 @@ fn removal_leaves_every_other_timer_where_it_is() {
     assert_eq!(driver.wheel.touched, 0);
 }
 
-/// Growth has no limit but the records' own, and what is in a slot is in chunks: none is longer than 13.
+/// The wheel grows up to the limit on records, and each chunk of a slot has at most 13 timers.
 #[test]
 fn it_grows_a_million_beyond_where_it_began() {
     let timers = operations(1_000_000) as u32;
@@ -392,7 +392,8 @@ fn span(number: &str, unit: &str) -> f64 {
     number.parse::<f64>().expect("a number") * nanos
 }
 
-/// The table of levels says what the constants say: in the module's documentation, and on the page about the wheel.
+/// The table of levels agrees with the constants: in the module's documentation, and on the page about the
+/// wheel.
 #[test]
 fn the_table_of_levels_is_true() {
     let is_row = |line: &&str| line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit());

@@ -1,7 +1,7 @@
-//! Programs for the kernel, as they are written down here: one instruction after another.
+//! An assembler for the kernel's programs: one instruction after another.
 //!
-//! They are a few dozen instructions long at most, so neither a compiler nor its output is worth carrying along.
-//! Jumps name their target, and [`Code`] finds out how far that is:
+//! They are at most a few dozen instructions long, so neither a compiler nor its output is worth shipping.
+//! Jumps name their target, and [`Code`] computes the distance:
 //!
 //! ```text
 //!   code.jump(SKIP_IF_EQUAL, 2, 0, 0, "open");   // if r2 == 0 goto open
@@ -9,18 +9,18 @@
 //!   code.label("open");
 //! ```
 //!
-//! r0 is what a call returns and the program's result, r1 to r5 are a call's arguments and lost by it, r6 to r9 are
-//! kept. At the begin r1 is what the program is about.
+//! r0 is a call's return value and the program's result, r1 to r5 are a call's arguments and clobbered by it,
+//! r6 to r9 are preserved. At the start r1 is the program's context.
 
 use std::os::fd::RawFd;
 
 use super::Instruction;
 
-/// A program that is being written.
+/// A program being assembled.
 #[derive(Debug, Default)]
 pub struct Code {
     instructions: Vec<Instruction>,
-    /// Jumps, and where they lead to.
+    /// Jumps and their targets.
     jumps: Vec<(usize, Jump, &'static str)>,
     labels: Vec<(&'static str, usize)>,
 }
@@ -41,7 +41,7 @@ impl Code {
         self
     }
 
-    /// Adds the two instructions that load what a descriptor stands for: [`MAP`] or [`MAP_VALUE`].
+    /// Adds the two instructions that load a descriptor's object: [`MAP`] or [`MAP_VALUE`].
     pub fn load_map(&mut self, to: u8, kind: u8, fd: RawFd) -> &mut Self {
         self.op(SET_LONG, to, kind, 0, fd).op(0, 0, 0, 0, 0)
     }
@@ -52,7 +52,7 @@ impl Code {
         self.op(operation, to, from, 0, constant)
     }
 
-    /// The next instruction has this name.
+    /// Names the next instruction.
     pub fn label(&mut self, label: &'static str) -> &mut Self {
         self.labels.push((label, self.instructions.len()));
         self
@@ -61,7 +61,7 @@ impl Code {
     /// Returns the finished program.
     ///
     /// # Panics
-    /// If a jump leads nowhere.
+    /// If a jump's label does not exist.
     pub fn finish(mut self) -> Vec<Instruction> {
         for &(at, Jump { operation, to, from, constant }, label) in &self.jumps {
             let target = self.labels.iter().find(|&&(name, _)| name == label);
@@ -96,7 +96,7 @@ pub const STORE_CONSTANT_BYTE: u8 = 0x72;
 pub const STORE_CONSTANT_WORD: u8 = 0x62;
 /// `*(to + offset) = constant`, eight bytes.
 pub const STORE_CONSTANT_LONG: u8 = 0x7a;
-/// `*(to + offset) += from`, of eight bytes, whoever else adds.
+/// `*(to + offset) += from`, eight bytes, atomically.
 pub const ADD_ATOMICALLY: u8 = 0xdb;
 /// `to += constant`.
 pub const ADD: u8 = 0x07;
@@ -106,7 +106,7 @@ pub const ADD_REGISTER: u8 = 0x0f;
 pub const SUBTRACT_REGISTER: u8 = 0x1f;
 /// `to *= from`.
 pub const MULTIPLY_REGISTER: u8 = 0x2f;
-/// `to /= from`, as numbers without a sign; division by zero gives zero.
+/// `to /= from`, unsigned; division by zero gives zero.
 pub const DIVIDE_REGISTER: u8 = 0x3f;
 /// `to <<= constant`.
 pub const SHIFT_LEFT: u8 = 0x67;
@@ -114,7 +114,7 @@ pub const SHIFT_LEFT: u8 = 0x67;
 pub const SHIFT_RIGHT: u8 = 0x77;
 /// The bytes of `to` in the network's order; the constant says how many bits.
 pub const TO_BIG_ENDIAN: u8 = 0xdc;
-/// `if to == constant goto`. All comparisons are of numbers without a sign.
+/// `if to == constant goto`. All comparisons are unsigned.
 pub const SKIP_IF_EQUAL: u8 = 0x15;
 /// `if to > constant goto`.
 pub const SKIP_IF_GREATER: u8 = 0x25;

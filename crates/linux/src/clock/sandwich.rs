@@ -1,9 +1,9 @@
-//! [`Sandwich`]: two clocks compared, though no call reads both at one moment.
+//! [`Sandwich`]: compares two clocks, although no call reads both at one moment.
 //!
 //! ```text
 //!   before ──┐
-//!   foreign  ├─▶ it was read between the two: a statement that is true however long it took,
-//!   after ───┘   and the more precise the less that was
+//!   foreign  ├─▶ it was read between the two: true however long that took,
+//!   after ───┘   and the shorter, the more precise
 //! ```
 
 use softtimers_core::{Clock, Timestamp};
@@ -28,7 +28,7 @@ impl<T> Sandwich<T> {
         Self { before, foreign, after: ours.now().max(before) }
     }
 
-    /// The tightest of `samples`; at least one is taken. The others were held up between two reads.
+    /// Returns the tightest of `samples`; takes at least one. The others were held up between two reads.
     pub fn tightest_of(samples: u32, ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
         let mut tightest = Self::take(ours, &mut foreign);
         for _ in 1..samples {
@@ -50,7 +50,7 @@ impl<T> Sandwich<T> {
         Timestamp::from_nanos(self.before.as_nanos() + self.width() / 2)
     }
 
-    /// Returns the most by which [`middle`](Self::middle) can be wrong, in nanoseconds.
+    /// Returns the maximum error of [`middle`](Self::middle), in nanoseconds.
     pub fn error(&self) -> u64 {
         self.width().div_ceil(2)
     }

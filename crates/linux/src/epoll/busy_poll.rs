@@ -1,8 +1,8 @@
-//! Waits of an epoll set that fetch packets themselves: [`BusyPoll`], Linux 6.9.
+//! [`BusyPoll`]: waits of an epoll set that poll for packets themselves, Linux 6.9.
 //!
-//! A packet normally interrupts whatever the CPU is doing, and the kernel handles it there. A set with these parameters polls
-//! the receive queue (NAPI) of its sockets at the beginning of a wait, in the program's own time, so that the program decides
-//! when packets are handled:
+//! A packet normally interrupts the CPU, and the kernel handles it there. A set with these parameters polls
+//! the receive queue (NAPI) of its sockets at the beginning of a wait, in the program's own CPU time, so that
+//! the program decides when packets are handled:
 //!
 //! ```text
 //!   wait ─▶ events there? ─ yes ─────────────────────────────▶ returned
@@ -20,22 +20,22 @@ use super::Epoll;
 
 /// How a set polls the receive queue of its sockets before it sleeps.
 ///
-/// The set polls one queue: that of the socket that was ready last. Polling spares interrupts only where the interface defers
-/// them meanwhile: `napi_defer_hard_irqs` and `gro_flush_timeout` of `/sys/class/net/NAME`.
+/// The set polls one queue: that of the socket that was ready last. Polling saves interrupts only if the
+/// interface defers them meanwhile: `napi_defer_hard_irqs` and `gro_flush_timeout` of `/sys/class/net/NAME`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BusyPoll {
     /// The time without a packet after which a wait stops polling and sleeps, in whole microseconds; zero turns polling off.
-    /// The kernel does not look at the wait's own time-out meanwhile, so that may end late by this much.
+    /// The kernel does not check the wait's own time-out meanwhile, so a wait may end late by this much.
     pub time: Duration,
-    /// Packets a poll, the paper's aggregation quota; zero is the kernel's 8. A wait polls once more after the poll
-    /// that found something, so it may find twice as many.
+    /// Packets per poll, the paper's aggregation quota; zero is the kernel's 8. A wait polls once more after
+    /// a poll that found packets, so it may find twice as many.
     pub budget: u16,
-    /// Leaves the interface's interrupts deferred while the program handles what a wait found.
+    /// Keeps the interface's interrupts deferred while the program handles the events of a wait.
     pub prefer: bool,
 }
 
 impl Epoll {
-    /// Has waits poll the receive queue as `busy_poll` says. A wait with a time-out of zero never polls.
+    /// Makes waits poll the receive queue as configured. A wait with a time-out of zero never polls.
     ///
     /// ```
     /// # use softtimers_linux as softtimers;
@@ -54,8 +54,8 @@ impl Epoll {
     ///
     /// # Errors
     ///
-    /// `Unsupported` before Linux 6.9, and of a kernel built without it; `InvalidInput` for more than 2,147 s;
-    /// `PermissionDenied` for a budget above 64 without `CAP_NET_ADMIN`.
+    /// `Unsupported` before Linux 6.9, and on a kernel built without it; `InvalidInput` for more than
+    /// 2,147 s; `PermissionDenied` for a budget above 64 without `CAP_NET_ADMIN`.
     pub fn set_busy_poll(&self, busy_poll: BusyPoll) -> io::Result<()> {
         let micros = u32::try_from(busy_poll.time.as_micros()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let params = Params { micros, budget: busy_poll.budget, prefer: busy_poll.prefer.into(), pad: 0 };
@@ -81,7 +81,7 @@ impl Epoll {
     }
 }
 
-/// A kernel that does not know the operation says that the descriptor is no terminal, or that there is no such operation.
+/// Maps the errors of a kernel without the operation: not a terminal, or no such operation.
 fn unsupported(error: rustix::io::Errno) -> io::Error {
     match error {
         rustix::io::Errno::NOTTY | rustix::io::Errno::OPNOTSUPP => io::ErrorKind::Unsupported.into(),

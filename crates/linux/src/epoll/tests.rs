@@ -82,7 +82,7 @@ fn looking_and_running_out_of_time_leave_no_stale_events() {
     }
 }
 
-/// The least time of a wait that nothing ends, in nanoseconds, of each path, taken in turns: whatever else the machine does
+/// Returns the shortest wait that times out, in nanoseconds, for each path, taken in turns: interference
 /// makes some of them longer.
 fn least_waits(timeout: Duration, rounds: usize) -> [u64; 2] {
     let mut epolls = BOTH.map(|waiting| Epoll::new(waiting).unwrap());
@@ -114,7 +114,7 @@ fn both_paths_sleep_fractions_of_a_millisecond_and_never_less_than_asked() {
     );
 }
 
-/// A seccomp filter, as a container has it: this thread's `epoll_pwait2` fails with `errno`.
+/// Installs a seccomp filter, as in a container: this thread's `epoll_pwait2` fails with `errno`.
 fn refuse_pwait2(errno: i32) {
     let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut filter = [

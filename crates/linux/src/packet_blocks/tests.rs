@@ -1,4 +1,4 @@
-//! The ring of blocks over plain memory, with a kernel of our own on the other side. No interface is needed.
+//! The ring of blocks over plain memory, with a simulated kernel on the other side. No interface is needed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -20,7 +20,8 @@ struct Kernel {
     start: NonNull<u8>,
     blocks: usize,
     current: usize,
-    /// Where the next packet goes in the block that is open, and the packets in it; `None`: it is not the kernel's.
+    /// The offset of the next packet in the open block, and its number of packets; `None` if the block is not
+    /// the kernel's.
     open: Option<(usize, u32)>,
     last: usize,
     drops: u64,
@@ -81,7 +82,7 @@ impl Kernel {
         true
     }
 
-    /// Hands the open block over, if something is in it.
+    /// Hands the open block over, if it is not empty.
     fn retire(&mut self) {
         let Some((_, packets @ 1..)) = self.open else { return };
         self.write(self.last, &[0; 4]);
@@ -112,7 +113,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each frame that was taken in comes out once, in order, when its block is handed over, and no other.
+    /// Each accepted frame comes out once, in order, when its block is handed over, and no other.
     #[test]
     fn a_ring_is_a_list_that_is_handed_over_in_pieces(blocks in 2usize..6, steps in steps()) {
         let (mut ring, mut kernel) = ring(blocks);
@@ -149,7 +150,7 @@ proptest! {
         prop_assert_eq!(kernel.drops, dropped);
     }
 
-    /// Any headers get an answer, and no byte outside of the block; it goes back whatever is in it.
+    /// Any headers are handled without touching a byte outside of the block; it is returned in any case.
     #[test]
     fn no_header_leads_out_of_its_block(words in vec(prop_oneof![any::<u32>(), 0u32..1_200], 40), packets in 0u32..9) {
         let (mut ring, mut kernel) = ring(3);

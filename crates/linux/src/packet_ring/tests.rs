@@ -1,4 +1,4 @@
-//! The ring over plain memory, with a kernel of our own on the other side. No interface is needed.
+//! The ring over plain memory, with a simulated kernel on the other side. No interface is needed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -89,8 +89,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against a list that holds as many frames as the ring has slots: each frame comes out once, in order, as it went in,
-    /// and exactly those are dropped for which there is no room.
+    /// Compared with a list of as many frames as the ring has slots: each frame comes out once, in order, as
+    /// it went in, and exactly those without room are dropped.
     #[test]
     fn a_ring_is_a_bounded_list(slots in 1usize..9, steps in steps()) {
         let (mut ring, mut kernel) = ring(256, slots);
@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(kernel.drops, dropped);
     }
 
-    /// Any header gets an answer, and no byte outside of the slot or in its status.
+    /// Any header is handled without touching a byte outside of the slot or in its status.
     #[test]
     fn no_header_leads_out_of_its_slot(words in vec(any::<u32>(), 8), status in any::<u32>()) {
         let (mut ring, kernel) = ring(256, 3);

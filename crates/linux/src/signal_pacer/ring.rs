@@ -1,7 +1,7 @@
 //! Messages from a signal's handler to the program that it interrupts: a ring with one writer and one reader.
 //!
-//! Each index has one writer. The handler publishes a slot with `written` and the program gives it back
-//! with `read`, so neither waits for the other, nor could: the one runs on top of the other.
+//! Each index has one writer. The handler publishes a slot with `written` and the program returns it with
+//! `read`, so neither waits for the other, nor could: the handler interrupts the program.
 //!
 //! ```text
 //!   read ──▼           ▼── written
@@ -19,7 +19,7 @@ pub struct Departure {
     pub sent: Timestamp,
     /// When it might have left.
     pub due: Timestamp,
-    /// Its place in the schedule.
+    /// Its scheduled time.
     pub place: Timestamp,
 }
 

@@ -35,8 +35,8 @@ fn compute_until_over(pacer: &mut SignalPacer, mut piece: impl FnMut(&mut Signal
     }
 }
 
-/// A thread that never looks up is interrupted, each datagram leaves no earlier than it is due, and
-/// it says what the account says.
+/// A thread that computes all the time is interrupted, no datagram leaves early, and each one matches its
+/// departure record.
 #[test]
 fn a_computing_thread_sends_in_time_and_in_order() {
     let (sender, receiver) = pair();
@@ -56,7 +56,7 @@ fn a_computing_thread_sends_in_time_and_in_order() {
     assert_eq!(pacer.take(), None);
 }
 
-/// At any rate, however absurd, the program goes on and ends.
+/// At any rate, however high, the program makes progress and ends.
 #[test]
 fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let (sender, _receiver) = pair();
@@ -79,7 +79,7 @@ fn what_cannot_be_mended_ends_it() {
     assert_eq!(pacer.error().unwrap().raw_os_error(), Some(libc::EMSGSIZE));
 }
 
-/// As an expiry before its time would: it is the last, unless the timer is armed again.
+/// An early expiry would be the last one, unless the timer is armed again.
 #[test]
 fn an_expiry_before_its_time_does_not_stop_the_flow() {
     let (sender, _receiver) = pair();
@@ -100,8 +100,8 @@ fn ticking(micros: u64) -> RateClock {
     RateClock::new(config).unwrap()
 }
 
-/// One datagram for each signal. With the signal blocked for a while, the ticks that pass meanwhile come to
-/// one signal, and the kernel's count of the others is the number of places that the clock gives up.
+/// One datagram for each signal. With the signal blocked for a while, the ticks meanwhile result in one
+/// signal, and the kernel's count of the others is the number of places that the clock skips.
 #[test]
 fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
     let (sender, receiver) = pair();
@@ -109,7 +109,7 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
     let mut blocked = false;
     compute_until_over(&mut pacer, |pacer| {
-        // One that was pending while this thread stood still comes before it is looked.
+        // A signal that was pending while this thread was stopped comes before the check.
         if pacer.timer.signals() >= 20 && !std::mem::replace(&mut blocked, true) {
             with_own_blocked(|| {
                 let until = Monotonic.now() + Duration::from_millis(10);
@@ -124,7 +124,7 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
     let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
     assert!(departures.windows(2).all(|pair| pair[0].place < pair[1].place), "{departures:?}");
     let taken = departures[59].place.saturating_duration_since(departures[0].place);
-    // What the handler sends says its number, from the first one on.
+    // Each datagram carries its number, from the first one on.
     let mut packet = [0; 64];
     assert_eq!(receiver.recv(&mut packet).unwrap(), 32);
     assert_eq!(packet[4..12], u64::to_be_bytes(70));
@@ -148,7 +148,7 @@ fn null_events_send_nothing() {
     }
 }
 
-/// Signals that somebody else sends come at any time; the flow neither leaves early nor stops.
+/// Stray signals may come at any time; the flow neither leaves early nor stops.
 #[test]
 fn stray_signals_neither_hurry_nor_stop_it() {
     let (sender, _receiver) = pair();
@@ -159,8 +159,8 @@ fn stray_signals_neither_hurry_nor_stop_it() {
     assert!(departures.iter().all(|departure| departure.sent >= departure.due), "{departures:?}");
 }
 
-/// Nobody listens, and the socket queues what it hears of it: all leave all the same, and nothing stays
-/// in the queue.
+/// No socket listens there, and ICMP errors are queued: all datagrams still leave, and the error queue stays
+/// empty.
 #[test]
 fn errors_about_the_way_are_counted_and_drained() {
     let (sender, receiver) = pair();

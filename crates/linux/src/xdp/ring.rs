@@ -4,9 +4,9 @@
 //!    consumer ──▶ ■■■■■■■■□□□□□□□□ ◀── producer      both only grow, modulo 2³²; ■ are entries to be consumed
 //! ```
 //!
-//! A side writes or reads entries first and then moves its own counter, with release; the other side's counter is
-//! read with acquire, and only when the last reading says that there is nothing to do. The other side is believed
-//! nothing: a counter that says more than the ring can hold says that there is nothing, or no room.
+//! A side writes or reads entries first and then moves its own counter, with release ordering; it reads the
+//! other side's counter with acquire ordering, and only when its last value leaves nothing to do. The other
+//! side is not trusted: a counter beyond the ring's size counts as empty, or full.
 
 use std::marker::PhantomData;
 
@@ -44,9 +44,9 @@ pub struct Descriptor {
 #[derive(Debug)]
 pub struct Producer<E> {
     ring: Ring<E>,
-    /// Written, and not all published perhaps.
+    /// The count of entries written, including unpublished ones.
     produced: u32,
-    /// The other side's counter, as it was seen last.
+    /// The other side's counter, as last read.
     consumed: u32,
 }
 
@@ -54,9 +54,9 @@ pub struct Producer<E> {
 #[derive(Debug)]
 pub struct Consumer<E> {
     ring: Ring<E>,
-    /// Read, and not all released perhaps.
+    /// The count of entries read, including unreleased ones.
     consumed: u32,
-    /// The other side's counter, as it was seen last.
+    /// The other side's counter, as last read.
     produced: u32,
 }
 
@@ -90,7 +90,7 @@ impl<E: Entry> Producer<E> {
         true
     }
 
-    /// Shows the other side what was added.
+    /// Makes added entries visible to the other side.
     pub fn publish(&mut self) {
         self.ring.memory.store(self.ring.layout.producer, self.produced);
     }
@@ -101,7 +101,7 @@ impl<E: Entry> Producer<E> {
         between(self.consumed, self.produced).min(self.ring.size)
     }
 
-    /// Returns whether the other side wants to be woken to go on.
+    /// Returns whether the other side needs a wake-up.
     pub fn wants_wake_up(&self) -> bool {
         self.ring.memory.load(self.ring.layout.flags) & NEED_WAKEUP != 0
     }
@@ -116,7 +116,7 @@ impl<E: Entry> Consumer<E> {
         Consumer { ring, consumed, produced }
     }
 
-    /// The oldest entry. Its place is the other side's again when it is [released](Self::release).
+    /// Returns the oldest entry. Its place returns to the other side when it is [released](Self::release).
     pub fn pop(&mut self) -> Option<E> {
         if self.produced == self.consumed && !self.look() {
             return None;
@@ -131,7 +131,7 @@ impl<E: Entry> Consumer<E> {
         self.produced == self.consumed && !self.look()
     }
 
-    /// Gives the places of what was taken back.
+    /// Returns the places of taken entries to the other side.
     pub fn release(&mut self) {
         self.ring.memory.store(self.ring.layout.consumer, self.consumed);
     }
@@ -154,47 +154,47 @@ impl<E: Entry> Ring<E> {
     }
 }
 
-/// The number of entries that have been produced and not consumed; more than the ring holds if a side says what cannot
-/// be.
+/// Returns the number of entries produced and not consumed; more than the ring holds if a counter is invalid.
 const fn between(consumed: u32, produced: u32) -> u32 {
     produced.wrapping_sub(consumed)
 }
 
-/// Says whether a producer may add an entry.
+/// Returns whether a producer may add an entry.
 const fn has_room(consumed: u32, produced: u32, size: u32) -> bool {
     between(consumed, produced) < size
 }
 
-/// Returns the counter up to which a consumer may read that has `seen` so far, when the producer has `said` so far.
+/// Returns the counter up to which a consumer may read, given `seen`, the last valid counter, and `said`, the
+/// producer's present one.
 const fn believed(consumed: u32, seen: u32, said: u32, size: u32) -> u32 {
     if between(consumed, said) <= size { said } else { seen }
 }
 
-/// The entry that a counter stands for.
+/// Returns the index of a counter's entry.
 const fn index(counter: u32, size: u32) -> u32 {
     counter & (size - 1)
 }
 
-/// The laws that hold of any counters, whatever the other side says: tests try them, and Kani proves them.
+/// Laws that hold for any counters of the other side: tests try them, and Kani proves them.
 #[cfg(any(test, kani))]
 mod laws {
     use super::*;
 
-    /// No entry lies outside the ring, and no two that wait lie in one place.
+    /// No entry lies outside the ring, and no two waiting ones share a place.
     pub(super) fn entries_have_places_of_their_own(size: u32, consumed: u32, one: u32, other: u32) {
         assert!(index(one, size) < size);
         let waits = |counter| between(consumed, counter) < size;
         assert!(!waits(one) || !waits(other) || one == other || index(one, size) != index(other, size));
     }
 
-    /// A producer with room writes over nothing that waits, by what it was told last.
+    /// A producer with room overwrites no waiting entry, by the last counter it read.
     pub(super) fn a_producer_stays_within_the_ring(size: u32, consumed: u32, produced: u32) {
         if has_room(consumed, produced, size) {
             assert!(between(consumed, produced.wrapping_add(1)) <= size);
         }
     }
 
-    /// A consumer never has more to read than the ring holds, if it had not before.
+    /// A consumer never has more to read than the ring holds, if that held before.
     pub(super) fn a_consumer_stays_within_the_ring(size: u32, consumed: u32, seen: u32, said: u32) {
         if between(consumed, seen) <= size {
             assert!(between(consumed, believed(consumed, seen, said, size)) <= size);
@@ -213,19 +213,19 @@ mod proofs {
         1 << bits
     }
 
-    /// The place of an entry is inside the ring, and no other entry's that waits.
+    /// The place of an entry is inside the ring, and not that of another waiting entry.
     #[kani::proof]
     fn all_entries_have_places_of_their_own() {
         entries_have_places_of_their_own(size(), kani::any(), kani::any(), kani::any());
     }
 
-    /// Nothing that waits is written over.
+    /// No waiting entry is overwritten.
     #[kani::proof]
     fn every_producer_stays_within_the_ring() {
         a_producer_stays_within_the_ring(size(), kani::any(), kani::any());
     }
 
-    /// A kernel that says anything at all gets no more entries read than there are.
+    /// Whatever the kernel's counter, no more entries are read than the ring holds.
     #[kani::proof]
     fn every_consumer_stays_within_the_ring() {
         a_consumer_stays_within_the_ring(size(), kani::any(), kani::any(), kani::any());
@@ -338,7 +338,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a queue and two numbers, across the wrap of the counters.
+        /// Compared with a queue and two numbers, across the wrap of the counters.
         #[test]
         fn a_ring_is_a_queue(start in prop_oneof![Just(0), Just(u32::MAX - 5), any::<u32>()], steps in steps()) {
             let (mut ours, mut theirs, _) = ends::<u64>(start);
@@ -386,7 +386,7 @@ mod tests {
             laws::a_consumer_stays_within_the_ring(size, consumed, at(one), at(other));
         }
 
-        /// The other side's counters are anything at all: no panic, no endless supply, no overrun.
+        /// With arbitrary counters of the other side: no panic, no endless supply, no overrun.
         #[test]
         fn wild_counters_are_survived(start in any::<u32>(), jumps in prop::collection::vec(any::<u32>(), 1..20)) {
             let (mut ours, mut theirs, raw) = ends::<u64>(start);

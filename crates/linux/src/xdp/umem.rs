@@ -1,4 +1,5 @@
-//! The memory that AF_XDP sockets and the kernel share, in chunks of one frame each: who has which.
+//! The memory that AF_XDP sockets and the kernel share, in chunks of one frame each, and the owner of each
+//! chunk.
 //!
 //! ```text
 //!            lend ─▶ fill ring ─▶ kernel ─▶ receive ring ─▶ returned
@@ -7,11 +8,11 @@
 //! ```
 //!
 //! A [`Chunk`] is the right to touch that memory; it can neither be copied nor made up. Lending it to a ring
-//! consumes it, and only an address that was lent to that very ring makes another. So an address that the kernel
-//! gives twice, that it makes up, or that lies outside is nobody's, and no frame is ever in two hands.
+//! consumes it, and only an address that was lent to the same ring makes another. So an address that the
+//! kernel returns twice, invents, or that lies outside is ignored, and no frame ever has two owners.
 //!
-//! While a received frame is shown to a handler, the output that it goes to may claim its chunk and so spare a
-//! copy: [`Umem::show`], [`Umem::claim`], [`Umem::settled`].
+//! While a received frame is shown to a handler, its output may claim the chunk and so avoid a copy:
+//! [`Umem::show`], [`Umem::claim`], [`Umem::settled`].
 
 use std::io;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -24,29 +25,29 @@ use crate::mapping::Mapping;
 pub struct Umem {
     memory: Mapping,
     chunk_size: usize,
-    /// By chunk, who has it.
+    /// The owner of each chunk.
     holders: Box<[AtomicU16]>,
     free: Mutex<Vec<Chunk>>,
     borrowers: AtomicU16,
-    /// Tells chunks of several memories apart.
+    /// Distinguishes the chunks of several memories.
     brand: u32,
 }
 
-/// A chunk that is in nobody else's hands.
+/// The exclusive right to a chunk.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Chunk {
     index: u32,
     brand: u32,
 }
 
-/// A ring that chunks are lent to. There is one each, so that only its owner gets them back.
+/// A ring to which chunks are lent. There is only one value per ring, so that only its owner gets them back.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Borrower {
     number: u16,
     brand: u32,
 }
 
-/// A frame that was claimed while it was shown. There is one each, too.
+/// A frame that was claimed while it was shown. There is only one value per frame.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Claim {
     chunk: u32,
@@ -57,7 +58,7 @@ pub struct Claim {
     pub length: u32,
 }
 
-// SAFETY: the rings' counters are not in this memory, and its bytes are touched only by who holds a `Chunk`, of
+// SAFETY: the rings' counters are not in this memory, and its bytes are accessed only through a `Chunk`, of
 // which there is one each.
 unsafe impl Sync for Umem {}
 
@@ -66,7 +67,7 @@ impl Umem {
     pub fn new(chunks: u32, chunk_size: usize) -> io::Result<Self> {
         static BRANDS: AtomicU32 = AtomicU32::new(0);
         let brand = BRANDS.fetch_add(1, Ordering::Relaxed);
-        // The last one is the first to be taken.
+        // The last one is taken first.
         let free = (0..chunks).rev().map(|index| Chunk { index, brand }).collect();
         Ok(Umem {
             memory: Mapping::untouched(chunks as usize * chunk_size)?,
@@ -78,7 +79,7 @@ impl Umem {
         })
     }
 
-    /// The address, for the kernel.
+    /// Returns the address, for the kernel.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
@@ -92,28 +93,28 @@ impl Umem {
         self.chunk_size
     }
 
-    /// Takes up to `most` free chunks, those first that were in use last.
+    /// Takes up to `most` free chunks, the most recently used first.
     pub fn take(&self, most: usize, chunks: &mut Vec<Chunk>) {
         let mut free = self.free();
         let rest = free.len().saturating_sub(most);
         chunks.extend(free.drain(rest..));
     }
 
-    /// Gives chunks back to the pool.
+    /// Returns chunks to the pool.
     pub fn give(&self, chunks: impl IntoIterator<Item = Chunk>) {
         self.free().extend(chunks);
     }
 
-    /// The `length` bytes of a chunk from `offset` on; `None` if they are not inside.
+    /// Returns the `length` bytes of a chunk from `offset` on; `None` if they are not inside.
     pub fn bytes<'a>(&'a self, chunk: &'a mut Chunk, offset: usize, length: usize) -> Option<&'a mut [u8]> {
         let begin = self.place(chunk, offset, length)?;
-        // SAFETY: the bytes lie inside the mapping, as `range` has checked again; they are initialised, for the
-        // mapping began as zeroes; and nobody else touches them as long as the chunk, of which there is only
-        // this one, is borrowed.
+        // SAFETY: the bytes lie inside the mapping, as `range` has checked again; they are initialised,
+        // because the mapping began as zeroes; and they have no other user as long as the chunk, of which
+        // there is only this one, is borrowed.
         Some(unsafe { std::slice::from_raw_parts_mut(self.memory.range(begin, length), length) })
     }
 
-    /// A ring to lend chunks to.
+    /// Makes a ring to which chunks can be lent.
     ///
     /// # Panics
     /// If there are more than 65,000.
@@ -130,12 +131,13 @@ impl Umem {
         u64::from(chunk.index) * self.chunk_size as u64
     }
 
-    /// A chunk that the kernel has done with, and where in it `address` is; `None` if it was not lent there.
+    /// Takes back a chunk that the kernel has finished with, and the offset of `address` in it; `None` if it
+    /// was not lent to this ring.
     pub fn returned(&self, address: u64, by: &mut Borrower) -> Option<(Chunk, usize)> {
         assert_eq!(by.brand, self.brand, "a ring of another memory");
         let index = u32::try_from(address / self.chunk_size as u64).ok()?;
         let holder = self.holders.get(index as usize)?;
-        // Nobody else makes anything of what this ring has: there is one borrower, and it is borrowed here.
+        // No other code takes chunks of this ring: there is one borrower, and it is borrowed here.
         if holder.load(Ordering::Relaxed) != by.number {
             return None;
         }
@@ -143,8 +145,8 @@ impl Umem {
         Some((Chunk { index, brand: self.brand }, (address % self.chunk_size as u64) as usize))
     }
 
-    /// Shows `length` bytes of a chunk from `offset` on. Returns the chunk unless it was claimed meanwhile; `None`
-    /// of the outer kind if the bytes are not inside.
+    /// Shows `length` bytes of a chunk from `offset` on. Returns the chunk unless it was claimed meanwhile;
+    /// the outer `None` if the bytes are not inside.
     pub fn show(
         &self,
         chunk: Chunk,
@@ -163,8 +165,8 @@ impl Umem {
         Ok(shown.end())
     }
 
-    /// Claims the chunk of `bytes`, if they are part of a frame that is being shown, and that nobody else has
-    /// claimed. [`settled`](Self::settled) returns it once it is not shown any more.
+    /// Claims the chunk of `bytes`, if they are part of a frame that is being shown and not claimed yet.
+    /// [`settled`](Self::settled) returns it once it is no longer shown.
     pub fn claim(&self, bytes: &[u8]) -> Option<Claim> {
         if bytes.is_empty() {
             // The end of one chunk is the beginning of the next.
@@ -172,7 +174,7 @@ impl Umem {
         }
         let at = usize::try_from((bytes.as_ptr() as u64).checked_sub(self.address())?).ok()?;
         let (index, offset) = (at / self.chunk_size, at % self.chunk_size);
-        // A frame in here begins and ends in one chunk, for these are the bytes of somebody's `Chunk`.
+        // A frame in here begins and ends in one chunk, because these are the bytes of a `Chunk`.
         let holder = self.holders.get(index)?;
         holder.compare_exchange(SHOWN, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         Some(Claim {
@@ -183,12 +185,13 @@ impl Umem {
         })
     }
 
-    /// The chunk of a claim, and where in it the frame is; the claim again as long as it is still shown.
+    /// Returns the chunk of a claim and the frame's position in it; or the claim, as long as it is still
+    /// shown.
     pub fn settled(&self, claim: Claim) -> Result<(Chunk, u32, u32), Claim> {
         assert_eq!(claim.brand, self.brand, "a claim of another memory");
         let holder = &self.holders[claim.chunk as usize];
-        // Acquire: what the one that showed it has written there. Nobody else makes anything of it, for there is
-        // one claim, and it ends here.
+        // Acquire: see the writes of the thread that showed it. No other code takes it, because there is one
+        // claim, and it ends here.
         if holder.load(Ordering::Acquire) != PASSED {
             return Err(claim);
         }
@@ -196,7 +199,7 @@ impl Umem {
         Ok((Chunk { index: claim.chunk, brand: self.brand }, claim.offset, claim.length))
     }
 
-    /// The offset of such bytes in the memory, if they are inside of the chunk.
+    /// Returns the offset of such bytes in the memory, if they are inside the chunk.
     fn place(&self, chunk: &Chunk, offset: usize, length: usize) -> Option<usize> {
         assert_eq!(chunk.brand, self.brand, "a chunk of another memory");
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.chunk_size);
@@ -213,7 +216,7 @@ impl Umem {
     }
 }
 
-/// A chunk while it is shown; a handler that panics gives it up all the same.
+/// A chunk while it is shown; its drop releases it even if the handler panics.
 struct Shown<'a> {
     umem: &'a Umem,
     chunk: Option<Chunk>,
@@ -223,7 +226,7 @@ impl Shown<'_> {
     fn end(&mut self) -> Option<Chunk> {
         let chunk = self.chunk.take()?;
         let holder = self.umem.holder(&chunk);
-        // Nobody claims it any more: the bytes are not borrowed now.
+        // It can no longer be claimed: the bytes are not borrowed now.
         if holder.load(Ordering::Relaxed) == CLAIMED {
             holder.store(PASSED, Ordering::Release);
             return None;
@@ -240,13 +243,13 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// There is a [`Chunk`] for it.
+/// A [`Chunk`] exists for it.
 const OURS: u16 = 0;
-/// There is one, and a handler looks at it.
+/// A [`Chunk`] exists, and it is shown to a handler.
 const SHOWN: u16 = 1;
-/// There is one, a handler looks at it, and an output will have it.
+/// A [`Chunk`] exists, it is shown to a handler, and an output has claimed it.
 const CLAIMED: u16 = 2;
-/// There is none: the output's to make.
+/// No [`Chunk`] exists: the output will make it.
 const PASSED: u16 = 3;
 const FIRST_RING: u16 = 4;
 
@@ -315,7 +318,7 @@ mod tests {
         let (mut chunk, offset, length) = umem.settled(claim.unwrap()).unwrap();
         assert_eq!((offset, length), (260, 56));
         assert_eq!(umem.bytes(&mut chunk, 260, 1), Some(&mut [7][..]));
-        // Nobody claims it, or what is claimed is elsewhere.
+        // It is not claimed, or the claimed bytes are elsewhere.
         let kept = umem.show(chunk, 0, 8, |_| assert_eq!(umem.claim(&[1, 2, 3]), None));
         assert!(matches!(kept, Ok(Some(_))));
         assert!(umem.show(one(&umem), SIZE, 1, |_| unreachable!()).is_err());
@@ -342,7 +345,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a table of who has what, while the kernel returns what it likes.
+        /// Compared with a table of owners, while the kernel returns arbitrary addresses.
         #[test]
         fn every_chunk_is_in_one_hand(steps in prop::collection::vec((0..4u8, any::<u16>()), 1..200)) {
             const CHUNKS: u32 = 8;

@@ -1,4 +1,4 @@
-//! Shared by both servers under a flood: the flood, and a timer each 20 ms that it must not starve.
+//! Used by both flooded servers: the flood, and a timer each 20 ms that it must not starve.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
 use softtimers_net::udp::{SendBatch, UdpSocket};
 
-/// Between two of the timer's.
+/// The timer's period.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// A timer of the flood.
+/// The timer that must not be starved.
 pub(crate) struct Ticks(SoftTimers<()>);
 
 impl Ticks {
@@ -21,7 +21,7 @@ impl Ticks {
         Ticks(timers)
     }
 
-    /// Each multiple of 20 ms counts once, and one that nobody looked at in time is lost.
+    /// Fires the timer if due. Each multiple of 20 ms counts once; a missed one is lost.
     pub(crate) fn fire(&mut self) -> u64 {
         let now = Monotonic.now();
         let turn = self.0.trigger(TriggerState::HandlerExit, now);
@@ -35,13 +35,13 @@ impl Ticks {
         fired
     }
 
-    /// Returns when somebody must look.
+    /// Returns when to check the timer.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         self.0.poll_at()
     }
 }
 
-/// As many datagrams as this machine sends, until it is told to stop.
+/// Sends as many datagrams as this machine can, until told to stop.
 pub(crate) fn flood(address: SocketAddr, stop: &AtomicBool) -> u64 {
     let send = || -> io::Result<u64> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;

@@ -39,7 +39,7 @@ pub(super) fn gro() -> Outcome {
     }
 }
 
-/// Sets it, and looks whether there is a queue to poll.
+/// Sets it, and checks whether there is a queue to poll.
 pub(super) fn busy_poll() -> Outcome {
     let pair = Pair::new()?;
     let receiver = pair.receiver.as_fd();

@@ -1,7 +1,6 @@
 //! Packets that the kernel holds until their time: release times, and emulated delay.
 //!
-//! Whether a packet was held is read off its receive timestamp, so that a late probe cannot mistake its
-//! own lateness for the kernel's doing.
+//! The receive timestamp shows whether a packet was held, so that a probe's own lateness does not count.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -16,8 +15,8 @@ use super::{Outcome, shown};
 use crate::rtnetlink::{self, LOOPBACK};
 use crate::trying::Trying;
 
-/// Sends a packet with a release time, and sees when it leaves: as things are, and in a network whose
-/// loopback has the queue that keeps release times.
+/// Sends a packet with a release time, and checks when it leaves: in the present configuration, and in a
+/// network whose loopback has the queue that keeps release times.
 pub(super) fn so_txtime() -> Outcome {
     let held_for = held_by_release_time()?;
     if held_for >= AHEAD {
@@ -45,7 +44,7 @@ pub(super) fn so_txtime() -> Outcome {
     }
 }
 
-/// Delays the loopback of an empty network, and sees a packet come late by that.
+/// Delays the loopback of an empty network, and checks that a packet is late by that.
 pub(super) fn netem() -> Outcome {
     rtnetlink::enter_empty_network().map_err(|why| format!("cannot be tried without {why}"))?;
     rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
@@ -67,8 +66,8 @@ fn held_by_release_time() -> Result<Duration, String> {
     })
 }
 
-/// The time that a packet which `send` sends is under way: the shortest of a few, because a probe that loses its CPU in
-/// between makes it longer.
+/// Returns the transit time of a packet sent by `send`: the shortest of a few, because it is longer if the
+/// probe loses its CPU in between.
 fn held(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> {
     let mut shortest = Duration::MAX;
     for _ in 0..TIMES {
@@ -105,5 +104,5 @@ fn netem_options(delay: Duration) -> Vec<u8> {
 const AHEAD: Duration = Duration::from_millis(5);
 const AHEAD_SHOWN: &str = "5 ms";
 const TIMES: u32 = 3;
-/// For what was held, on a loaded machine.
+/// For packets that were held, on a loaded machine.
 const PATIENCE: Duration = Duration::from_millis(100);

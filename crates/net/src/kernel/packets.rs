@@ -27,7 +27,7 @@ pub(super) fn af_packet() -> Outcome {
     pair.sender.send(&mark).trying("sending")?;
     let until = Monotonic.now() + PATIENCE;
     let mut packet = [0; 256];
-    // Others use loopback too: theirs are passed over, for as long as we have patience.
+    // Other programs use loopback too: skip their packets, until the time-out.
     while Monotonic.now() < until && wait_readable(socket.as_fd(), Some(PATIENCE)).trying("waiting")? {
         let (length, _) = recv(&socket, &mut packet, RecvFlags::DONTWAIT).trying("receiving")?;
         if packet[..length].ends_with(&mark) {

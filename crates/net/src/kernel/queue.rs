@@ -1,7 +1,8 @@
-//! The queue that datagrams to a destination meet at their interface, as the kernel describes it.
+//! The queue at the interface of datagrams to a destination, as the kernel describes it.
 //!
-//! Nothing is sent, so a program can ask before anybody has agreed to its traffic. Whether release times are really kept
-//! is seen by [`release_times`](super::release_times): a queue further on may ignore them.
+//! It sends nothing, so a program can call it before the other end has agreed to its traffic.
+//! [`release_times`](super::release_times) checks whether release times are really kept: a further queue may
+//! ignore them.
 
 use std::net::SocketAddr;
 
@@ -13,14 +14,15 @@ use crate::rtnetlink::queues::{Queue, queues};
 use crate::rtnetlink::routes::route;
 use crate::trying::Trying;
 
-/// Asks by which queue a datagram to `destination` would leave, and whether queues of its kind keep release times.
+/// Finds the queue by which a datagram to `destination` would leave, and whether queues of its kind keep
+/// release times.
 ///
 /// On Linux `fq` does, alone or at each hardware queue. `etf` does, too, but by `CLOCK_TAI`, while programs and
 /// [`SendBatch::push_at`](crate::udp::SendBatch::push_at) go by `CLOCK_MONOTONIC`.
 ///
 /// # Cost
 ///
-/// Three questions to the kernel, well below a millisecond. Needs no privilege.
+/// Three requests to the kernel, well below a millisecond. Needs no privilege.
 ///
 /// ```
 /// use softtimers_net::kernel;
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!(
             judged(&[("clsact", 0xffff_0000, INGRESS), ("fq", 0, ROOT)]),
             Ok("eth0 has fq".into()),
-            "what comes in does not matter"
+            "ingress queues do not matter"
         );
         let below = |second| [("mq", 0x8001_0000, ROOT), ("fq", 0, 0x8001_0002), (second, 0, 0x8001_0001)];
         assert_eq!(judged(&below("fq")), Ok("eth0 has fq at each of its 2 queues".into()));
@@ -107,7 +109,7 @@ mod tests {
             (&[("noqueue", 0, ROOT)][..], "eth0 has noqueue, which keeps no release times"),
             (&[("etf", 0, ROOT)], "eth0 has etf, which keeps release times of CLOCK_TAI only"),
             (&[("mq", 0, ROOT)], "eth0 has mq and nothing below it"),
-            // Which class a packet is in is not for us to know.
+            // The class of a packet is unknown.
             (&[("htb", 0x1_0000, ROOT), ("fq", 0, 0x1_0001)], "eth0 has htb, which keeps no release times"),
             (&[("clsact", 0xffff_0000, INGRESS)], "eth0 has no queue, and so none that keeps release times"),
             (&[], "eth0 has no queue, and so none that keeps release times"),

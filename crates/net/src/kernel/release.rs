@@ -1,13 +1,13 @@
-//! Whether packets leave when their release times say, on the way to one destination.
+//! Checks whether packets to one destination leave at their release times.
 //!
-//! Which queue a packet meets is decided by its route, so nothing but a packet on that route can tell. It need
-//! not be asked for at the other end: the kernel says when it hands a packet to the device (`SO_TIMESTAMPING`,
+//! A packet's route decides its queue, so only a packet on that route can show it. The other end need not
+//! take part: the kernel reports when it hands a packet to the device (`SO_TIMESTAMPING`,
 //! `SOF_TIMESTAMPING_TX_SOFTWARE`).
 //!
 //! ```text
 //!   sent, to leave at R     queue of the device      handed to the device
 //!        ├───────────────────── 5 ms ─────────────────────┤ R, or a little later: kept
-//!        ├─ 10 us ─┤                                        at once: nothing on the way keeps it
+//!        ├─ 10 us ─┤                                        at once: no queue on the path keeps it
 //! ```
 
 use std::io;
@@ -27,26 +27,27 @@ use super::{Feature, Finding, Outcome, shown};
 use crate::trying::Trying;
 use crate::udp::{SendBatch, UdpSocket};
 
-/// Sends `payload` to `destination` a few times, each to leave some milliseconds later, and sees when it does.
+/// Sends `payload` to `destination` a few times, each to leave some milliseconds later, and measures when it
+/// does.
 ///
 /// It works if none left early and they were no later than a wake-up takes. Then a program may hand packets
 /// for this destination to the kernel ahead of their times: [`SendBatch::push_at`], [`Ahead`]. The
 /// finding holds as long as the route and the queue of its device do.
 ///
-/// The payload should be one that the other end bears unasked: it arrives.
+/// The payload arrives: choose one that the other end tolerates.
 ///
 /// [`Ahead`]: softtimers::pace::Ahead
 ///
 /// # Cost
 ///
-/// 5 ms where release times are ignored, 25 ms where they are kept; no wait in it is longer than 0.1 s. A trial in
-/// which this thread had to wait for a CPU itself is made again, up to 8 times.
+/// 5 ms if release times are ignored, 25 ms if they are kept; no wait in it is longer than 0.1 s. A trial in
+/// which this thread had to wait for a CPU is repeated, up to 8 times.
 ///
 /// ```
 /// use softtimers_net::kernel;
 ///
 /// let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// let finding = kernel::release_times(receiver.local_addr()?, b"is anybody holding this?");
+/// let finding = kernel::release_times(receiver.local_addr()?, b"is this being held?");
 /// println!("release times {}: {}", if finding.works { "work" } else { "do not work" }, finding.how);
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -65,13 +66,13 @@ fn kept(destination: SocketAddr, payload: &[u8]) -> Outcome {
     let mut departures = Vec::new();
     for _ in 0..TIMES {
         departures.push(undisturbed(|| trial(&socket, payload))?);
-        // The first one that is early has said it all.
+        // The first early one is conclusive.
         judge(&departures)?;
     }
     judge(&departures)
 }
 
-/// A packet sent, and seen to leave.
+/// Sends a packet, and observes its departure.
 fn trial(socket: &UdpSocket, payload: &[u8]) -> Result<Trial, String> {
     let release = Monotonic.now() + AHEAD;
     send(socket, payload, release)?;
@@ -80,19 +81,19 @@ fn trial(socket: &UdpSocket, payload: &[u8]) -> Result<Trial, String> {
     Ok(Trial { sent, departure: Departure { release, left: left.ok_or_else(silent)? } })
 }
 
-/// The first of a few trials that tells of the queue: a packet that the probe itself sent late leaves after its
-/// release time wherever it goes.
+/// Returns the first conclusive one of a few trials: a packet that the probe itself sent late leaves after
+/// its release time through any queue.
 fn undisturbed(mut trial: impl FnMut() -> Result<Trial, String>) -> Result<Departure, String> {
     for _ in 0..TRIALS {
         let Trial { sent, departure } = trial()?;
-        // What left early was kept by nothing, whenever it was sent.
+        // An early departure means that no queue kept the packet, whenever it was sent.
         if sent + AHEAD / 2 <= departure.release || departure.early() > EARLY {
             return Ok(departure);
         }
     }
     Err(format!(
         "the probe was {HELD_UP} in each of {TRIALS} trials for more than {}, so release times cannot be seen to \
-         work; try again with an idle processor",
+         work; try again with an idle CPU",
         shown(AHEAD / 2)
     ))
 }
@@ -117,14 +118,14 @@ fn send(socket: &UdpSocket, payload: &[u8], release: Timestamp) -> Result<(), St
     }
 }
 
-/// Returns when the packet that was sent last was handed to the device; `None` if nothing says so by `deadline`.
+/// Returns when the last packet was handed to the device; `None` if that is not reported by `deadline`.
 fn departed(socket: &UdpSocket, deadline: Timestamp) -> Result<Option<Timestamp>, String> {
     let mut buffers = RecvBuffers::new(1, 1);
     loop {
         match buffers.receive_errors(socket.as_fd()) {
             Ok(_) => {
                 let control = buffers.message(0).map(|message| Control::parse(message.control));
-                // Anything else there is an answer to an earlier packet.
+                // Other entries are answers to earlier packets.
                 if let Some(left) = control.and_then(|control| control.departed) {
                     return Ok(Some(RealtimeOffset::sample().monotonic(left)));
                 }
@@ -141,7 +142,7 @@ fn departed(socket: &UdpSocket, deadline: Timestamp) -> Result<Option<Timestamp>
     }
 }
 
-/// Waits for what the error queue brings, whatever else arrives.
+/// Waits for the error queue, ignoring other arrivals.
 fn wait_for_error(socket: &UdpSocket, time: Duration) -> io::Result<()> {
     // A closed port's answer lies beside the queue, and would end each wait.
     socket.as_ref().take_error()?;
@@ -165,7 +166,7 @@ impl Departure {
     }
 }
 
-/// A departure, and when the call that sent the packet was over.
+/// A departure, and when the call that sent the packet returned.
 struct Trial {
     sent: Timestamp,
     departure: Departure,
@@ -202,14 +203,14 @@ fn silent() -> String {
 /// is not counted.
 const AHEAD: Duration = Duration::from_millis(5);
 const TIMES: usize = 5;
-/// For each of those, until the probe was not held up.
+/// The number of trials per departure, until the probe was not held up.
 const TRIALS: usize = 8;
-/// In the message, by which it is told from a verdict on the way.
-const HELD_UP: &str = "kept from its processor";
+/// Part of the message, by which tests distinguish it from a verdict on the path.
+const HELD_UP: &str = "kept from its CPU";
 const PATIENCE: Duration = Duration::from_millis(95);
 /// More than the error of a comparison of two clocks.
 const EARLY: Duration = Duration::from_micros(20);
-/// Some wake-ups of a virtual machine; what is later paces nothing.
+/// A few wake-ups of a virtual machine; later departures are useless for pacing.
 const LATE: Duration = Duration::from_micros(500);
 
 #[cfg(test)]
@@ -242,7 +243,7 @@ mod tests {
         );
     }
 
-    /// A packet that was sent after its release time leaves after it through any queue, and says nothing.
+    /// A packet that was sent after its release time leaves after it through any queue, so it proves nothing.
     #[test]
     fn the_delay_of_the_probe_is_not_that_of_the_queue() {
         let at = Timestamp::from_micros;
@@ -266,14 +267,14 @@ mod tests {
         assert_eq!(undisturbed(|| Err("no".to_owned())).unwrap_err(), "no");
     }
 
-    /// A verdict, whichever: beside somebody who takes the CPUs a queue that keeps release times may be
-    /// late, and the probe may never be on time.
+    /// Returns whether the finding is a verdict of any kind: under CPU contention a queue that keeps release
+    /// times may be late, and the probe may never be on time.
     fn is_verdict(finding: &Finding) -> bool {
         finding.works || [" too early: ", " too late", HELD_UP].iter().any(|part| finding.how.contains(part))
     }
 
-    /// Loopback has no queue that keeps them, unless somebody gave it one; either way the kernel says when
-    /// packets leave, and they arrive.
+    /// Loopback has no queue that keeps them, unless configured; either way the kernel reports when packets
+    /// leave, and they arrive.
     #[test]
     fn the_way_over_loopback_is_seen() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
@@ -284,7 +285,7 @@ mod tests {
             assert!(is_verdict(&finding), "{finding:?}");
             let mut packet = [0; 16];
             assert_eq!(receiver.recv(&mut packet).unwrap(), 5);
-            // Nor does a closed port keep it from seeing that.
+            // A closed port does not hide that, either.
             drop(receiver);
             let finding = release_times(destination, b"probe");
             assert!(is_verdict(&finding), "{finding:?}");

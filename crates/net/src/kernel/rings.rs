@@ -14,7 +14,7 @@ use crate::trying::Trying;
 
 /// A frame goes out by one ring and, by a program on the interface, comes back in the other.
 pub(super) fn af_xdp() -> Outcome {
-    // In the machine's network first: what is allowed in one's own proves nothing.
+    // In the machine's network first: permission in an own network proves nothing.
     XdpSocket::new(2).needing("CAP_NET_RAW", "an AF_XDP socket")?;
     // The privilege for the next step is the probe's need, not the feature's.
     rtnetlink::enter_empty_network()
@@ -37,7 +37,7 @@ pub(super) fn af_xdp() -> Outcome {
     }
 }
 
-/// To nobody, from nobody, of the first ethertype that is free for experiments.
+/// Without destination or source, of the first ethertype for experiments.
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     (frame[12], frame[13]) = (0x88, 0xb5);

@@ -1,4 +1,4 @@
-//! A scheduler slice of one's own.
+//! The thread's scheduler slice.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use softtimers_linux::sched::{Slice, is_real_time};
 use super::{Outcome, shown};
 use crate::trying::Trying;
 
-/// Asks for a short slice, reads back what was granted, and gives it back.
+/// Requests a short slice, reads back the granted one, and restores the previous one.
 pub(super) fn slice() -> Outcome {
     let before = match Slice::current() {
         Err(error) if error.kind() == ErrorKind::Unsupported && is_real_time().unwrap_or(false) => {

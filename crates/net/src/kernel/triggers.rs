@@ -14,7 +14,7 @@ use super::pair::Pair;
 use super::programs::Passes;
 use crate::trying::Trying;
 
-/// Touches fresh pages, and sees that many faults counted.
+/// Touches fresh pages, and checks that as many faults are counted.
 pub(super) fn page_fault_counter() -> Outcome {
     let counter =
         perf::page_faults().needing("CAP_PERFMON or kernel.perf_event_paranoid of 2 or less", "perf")?;
@@ -28,7 +28,7 @@ pub(super) fn page_fault_counter() -> Outcome {
     }
 }
 
-/// Touches fresh pages, and sees a program run at the end of each fault.
+/// Touches fresh pages, and checks that a program runs at the end of each fault.
 pub(super) fn traps() -> Outcome {
     let faults = Passes::of(c"page_fault_user")?;
     touch_pages()?;
@@ -40,7 +40,7 @@ pub(super) fn traps() -> Outcome {
     }
 }
 
-/// Sends on loopback, whose receive half is a soft interrupt, and sees a program run at its end.
+/// Sends on loopback, whose receive half is a soft interrupt, and checks that a program runs at its end.
 pub(super) fn interrupts() -> Outcome {
     let soft = Passes::of(c"softirq_exit")?;
     let hard = Passes::of(c"irq_handler_exit")?;
@@ -58,7 +58,7 @@ pub(super) fn interrupts() -> Outcome {
     }
 }
 
-/// Sleeps, and sees a program run as a CPU goes idle and comes back.
+/// Sleeps, and checks that a program runs as a CPU goes idle and comes back.
 pub(super) fn idle() -> Outcome {
     let idle = Passes::of(c"cpu_idle")?;
     let pair = Pair::new()?;
@@ -66,9 +66,7 @@ pub(super) fn idle() -> Outcome {
         wait_readable(pair.receiver.as_fd(), Some(SLEEP)).trying("waiting")?;
     }
     match idle.count()? {
-        0 => Err(format!(
-            "a program on cpu_idle did not run in {SLEEPS} sleeps of 1 ms: no processor was idle"
-        )),
+        0 => Err(format!("a program on cpu_idle did not run in {SLEEPS} sleeps of 1 ms: no CPU was idle")),
         count => Ok(format!("a program on cpu_idle ran {count} times during {SLEEPS} sleeps of 1 ms")),
     }
 }

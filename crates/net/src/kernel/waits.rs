@@ -15,7 +15,7 @@ use crate::trying::Trying;
 pub(super) fn epoll_pwait2() -> Outcome {
     let mut epoll = Epoll::new(Waiting::Pwait2).trying("an epoll descriptor")?;
     let mut events = Events::with_capacity(1);
-    // Without it the wait may be longer; it is no part of what is probed.
+    // Without it the wait may be longer; it is not part of the probe.
     let _slack = TimerSlack::hold(Duration::from_nanos(1));
     let start = Monotonic.now();
     epoll.wait(&mut events, Some(WAIT)).trying("epoll_pwait2")?;

@@ -1,4 +1,4 @@
-//! Interfaces are taken only from those who do without: [`claim`].
+//! [`claim`]: takes an interface only if the machine does not use it itself.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -6,33 +6,35 @@ use std::net::IpAddr;
 
 use super::Interface;
 
-/// Why an interface is not for frames to pass through.
+/// Why an interface cannot be claimed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// It does not exist, is not Ethernet's, or is switched off.
+    /// It does not exist, is not Ethernet, or is switched off.
     Interface {
         /// The interface's name.
         name: String,
         /// The contradiction.
         what: String,
     },
-    /// This machine uses it itself; taking it must be asked for.
+    /// This machine uses it itself; taking it needs confirmation.
     InUse {
         /// The interface's name.
         name: String,
-        /// The program that holds it.
+        /// The use that the machine makes of it.
         what: String,
     },
     /// Another error of the system.
     System(io::Error),
 }
 
-/// An interface for frames to pass through. One that this machine uses itself is refused, or it would answer, or
-/// forward, beside; and who is logged in there would be shut out. `take` says that this is wanted.
+/// Returns an interface to forward frames through. One that this machine uses itself is refused, because the
+/// machine would answer or forward in parallel, and users logged in over it would be shut out. `take`
+/// overrides that.
 ///
 /// # Errors
-/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`]; what the system says.
+/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`]; the system's
+/// error.
 pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
     let no = |what: String| ClaimError::Interface { name: name.to_owned(), what };
     let interface = Interface::named(name).map_err(|error| match error.kind() {
@@ -48,7 +50,7 @@ pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
     }
 }
 
-/// Names the use that this machine itself makes of an interface, if it makes any.
+/// Describes this machine's own use of an interface, if there is any.
 fn in_use(interface: &Interface) -> io::Result<Option<String>> {
     let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
     if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {

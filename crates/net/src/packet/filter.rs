@@ -1,19 +1,20 @@
-//! Which frames the kernel keeps for a socket, and how much of each: [`Filter`].
+//! [`Filter`]: which frames the kernel keeps for a socket, and how much of each.
 
 use std::io;
 
 use softtimers_linux::packet::Instruction;
 
-/// A program of classic BPF, which the kernel runs for each frame before it is copied anywhere: what it returns is how
-/// many bytes are kept, none for a frame that is not wanted.
+/// A classic BPF program, which the kernel runs for each frame before copying it: it returns the number of
+/// bytes to keep, zero to discard the frame.
 ///
-/// It comes from a compiler (`tcpdump -ddd`, or a library), and the kernel checks it when it is attached: jumps go
-/// forward only and stay inside, so it ends. Frames that are not wanted cost its few instructions, and no room.
+/// It comes from a compiler (`tcpdump -ddd`, or a library), and the kernel checks it when it is attached:
+/// jumps only go forward and stay inside, so it ends. Discarded frames cost a few instructions, and no
+/// memory.
 ///
 /// ```
 /// use softtimers_net::packet::Filter;
 ///
-/// // Load the ethertype; 68 bytes of what is IPv4.
+/// // Load the ethertype; keep 68 bytes of IPv4 frames.
 /// let ipv4 = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x0800), (0x06, 0, 0, 68), (0x06, 0, 0, 0)];
 /// assert_eq!(Filter::new(ipv4)?.len(), 4);
 /// # Ok::<(), std::io::Error>(())
@@ -39,18 +40,18 @@ impl Filter {
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
-    /// All frames, `bytes` of each.
+    /// Makes a filter that keeps all frames, `bytes` of each.
     pub fn everything(bytes: u32) -> Self {
         Filter { program: vec![Instruction { operation: RETURN, holds: 0, fails: 0, constant: bytes }] }
     }
 
-    /// No frame.
+    /// Makes a filter that keeps no frame.
     pub(crate) fn nothing() -> Self {
         Filter { program: vec![Instruction { operation: RETURN, holds: 0, fails: 0, constant: 0 }] }
     }
 
-    /// The same frames, and no more than `bytes` of each; at least one, for none is not wanted. What returns a computed
-    /// length is left as it is: no compiler's filter does.
+    /// Returns a filter for the same frames that keeps at most `bytes` of each; at least one, because zero
+    /// would discard them. Computed lengths are not changed: no compiler generates them.
     #[must_use]
     pub fn cut_to(mut self, bytes: u32) -> Self {
         let returns = self.program.iter_mut().filter(|instruction| instruction.operation == RETURN);
@@ -63,7 +64,7 @@ impl Filter {
         self.program.len()
     }
 
-    /// `false`: one without instructions keeps nothing, and is refused.
+    /// Returns `false`: an empty program is refused.
     pub fn is_empty(&self) -> bool {
         self.program.is_empty()
     }

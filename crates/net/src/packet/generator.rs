@@ -1,24 +1,24 @@
-//! Frames at a rate that no socket reaches, out of one end of a virtual cable: [`Generator`].
+//! [`Generator`]: sends frames at a rate beyond any socket, out of one end of a virtual cable.
 //!
-//! A program in the kernel sends them, so nothing is called for a frame: the kernel runs an XDP program over the same
-//! few frames again and again (`BPF_PROG_TEST_RUN` with live frames), and it sends each out of the interface. One
-//! call lasts for the whole run, as making one takes longer than sending some hundred frames; the pace is kept
-//! inside, by reading the clock until the next frame's place has come:
+//! A program in the kernel sends them, so a frame needs no system call: the kernel runs an XDP program over
+//! the same few frames again and again (`BPF_PROG_TEST_RUN` with live frames), and it sends each out of the
+//! interface. One call lasts for the whole run, because a call takes longer than sending some hundred frames;
+//! the program itself keeps the pace, by reading the clock until the next frame's scheduled time:
 //!
 //! ```text
 //!   run ─▶ ┌ program ────────────────────────────────────────┐
 //!          │ all sent?            ── yes ─▶ nothing           │   the words that both sides share:
 //!          │ in a burst?          ── yes ─▶ send              │   next place, burst, sent, forfeited, lateness
-//!          │ its place has come?  ── no ──▶ nothing (50 µs)   │
+//!          │ its time has come?   ── no ──▶ nothing (50 µs)   │
 //!          │   too far behind: give places up                 │
 //!          └─ write the frame's head anew, number it, send ───┘ ─▶ cable ─▶ the other end
 //! ```
 //!
-//! It takes one CPU whole while it runs, also at a low rate. To load a forwarder beyond its capacity that is
-//! what is wanted; to send evenly beside other work, use [`SoftTimers`](crate::SoftTimers) and a socket.
+//! It uses a whole CPU while it runs, also at a low rate. That suits overloading a forwarder; to send evenly
+//! beside other work, use [`SoftTimers`](crate::SoftTimers) and a socket.
 //!
-//! Only on virtual cables (veth): a network's switches and hosts have not asked for it. At the other end somebody
-//! must take frames of programs: an XDP program that is attached there, or `ethtool -K PEER gro on`.
+//! Only on virtual cables (veth), to spare a real network's switches and hosts. The other end must accept
+//! redirected frames: with an XDP program attached there, or `ethtool -K PEER gro on`.
 
 mod config;
 mod program;
@@ -47,7 +47,7 @@ pub struct Generator {
     program: OwnedFd,
     words: SharedWords,
     config: GeneratorConfig,
-    /// The frames that the cable had taken and refused before.
+    /// The cable's counts of sent and refused frames before.
     taken_before: u64,
     refused_before: u64,
     begin: Option<Timestamp>,
@@ -58,9 +58,9 @@ pub struct Generator {
 pub struct Generated {
     /// Frames that the cable took.
     pub sent: u64,
-    /// Frames for which the other end had no room: it is slower. Not sent again.
+    /// Frames for which the other end, which is slower, had no room. Not sent again.
     pub refused: u64,
-    /// Frames whose places were given up.
+    /// Skipped frames.
     pub forfeited: u64,
     /// From the first burst to the last one.
     pub span: Duration,
@@ -73,11 +73,12 @@ pub struct Generated {
 }
 
 impl Generator {
-    /// At this end of a cable.
+    /// Makes a generator at this end of a cable.
     ///
     /// # Errors
-    /// `InvalidInput` for a configuration that is not allowed, and for an interface that is no virtual cable or is
-    /// down; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`; `Unsupported` before Linux 5.18.
+    /// `InvalidInput` for a configuration that is not allowed, and for an interface that is not a virtual
+    /// cable or is down; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`; `Unsupported` before Linux
+    /// 5.18.
     pub fn new(interface: Interface, config: GeneratorConfig) -> io::Result<Self> {
         config.check()?;
         Self::check(&interface)?;
@@ -95,10 +96,10 @@ impl Generator {
         Ok(Generator { interface, program, words, config, taken_before, refused_before, begin: None })
     }
 
-    /// Sees whether it may send out of this interface: [`Generator::new`] does so as well.
+    /// Checks whether a generator may send out of this interface, as [`Generator::new`] does.
     ///
     /// # Errors
-    /// `InvalidInput` for an interface that is no end of a virtual cable (veth), or is down.
+    /// `InvalidInput` for an interface that is not an end of a virtual cable (veth), or is down.
     pub fn check(interface: &Interface) -> io::Result<()> {
         if !interface.is_veth() {
             return Err(invalid(format!("{} is no virtual cable (veth)", interface.name())));
@@ -109,11 +110,11 @@ impl Generator {
         Ok(())
     }
 
-    /// Sends until all are sent, or until a signal comes; then it can be called again. The first call starts the
+    /// Sends until all frames are sent, or a signal comes; then call it again. The first call starts the
     /// clock.
     ///
     /// # Errors
-    /// `Unsupported` if the other end takes no frames of programs, or the kernel does not run them so; as
+    /// `Unsupported` if the other end does not accept redirected frames, or the kernel lacks live frames; as
     /// [`SignalTimer::new`], which interrupts the run at its end.
     pub fn run(&mut self) -> io::Result<()> {
         let timer = SignalTimer::new()?;
@@ -138,11 +139,11 @@ impl Generator {
             self.see_some_leave()?;
             let now = Monotonic.now();
             if self.is_done() || now < until {
-                // Or the signal was somebody else's.
+                // Or it was another signal.
                 return Ok(());
             }
-            // Behind its schedule: a little later then, and on a machine where calls take long ever later, or none
-            // would get beyond its own beginning.
+            // Behind schedule: end a little later, and increasingly later on a machine with slow calls, or no
+            // call would get beyond its own beginning.
             until = now + behind;
             behind = behind.saturating_mul(2).min(LONGEST);
         }
@@ -159,7 +160,7 @@ impl Generator {
     /// Returns the counts so far.
     ///
     /// # Errors
-    /// If the system does not say how many the cable refused.
+    /// If the system does not report how many the cable refused.
     pub fn generated(&self) -> io::Result<Generated> {
         let get = |word| self.words.get(word);
         let refused = rtnetlink::refused(self.interface.index())?.saturating_sub(self.refused_before);
@@ -175,7 +176,7 @@ impl Generator {
         })
     }
 
-    /// The interface that frames leave by.
+    /// Returns the interface by which frames leave.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
@@ -206,8 +207,8 @@ impl Generator {
         times.into_iter().flatten().min().unwrap_or(LONGEST) + HEAD_START
     }
 
-    /// As many runs of the program as a call can want: for each frame, and while it waits. The timer may expire before
-    /// the call has begun, and then nothing else ends it.
+    /// Returns an upper bound of the program's runs in a call: for each frame, and while it waits. It ends
+    /// the call if the timer expires before the call has begun.
     fn most_runs(&self) -> u32 {
         let expected = self.expected().as_nanos();
         let bursts = (expected << FRACTION) / u128::from(self.config.gap()) + 1;
@@ -216,9 +217,9 @@ impl Generator {
         u32::try_from(runs).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
-    /// An end that takes no frames of programs takes them without a word.
+    /// Checks that frames leave: an end that does not accept redirected frames drops them silently.
     fn see_some_leave(&self) -> io::Result<()> {
-        // Others may send there, and the last of ours may still be under way.
+        // Other programs may send there, and our last frames may still be under way.
         let taken = rtnetlink::transmitted(self.interface.index())?.saturating_sub(self.taken_before);
         if taken < self.generated()?.sent / 2 {
             let message = format!(
@@ -233,12 +234,12 @@ impl Generator {
 
 /// The time allowed for the beginning.
 const HEAD_START: Duration = Duration::from_millis(1);
-/// The least time that a run of the program waits if nothing is due.
+/// The shortest wait of a run of the program if nothing is due.
 const SHORTEST_WAIT: Duration = Duration::from_micros(10);
 /// The time by which the last frame within the first call may leave later than planned: to be interrupted before it
 /// has, and to begin another call, would make a hole in the schedule.
 const SLACK: Duration = Duration::from_millis(20);
-/// A generator may be this late. A call costs little against it, on a machine that is not loaded.
+/// The allowed lateness of a generator. A call is short compared with it, on an unloaded machine.
 const BEHIND: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

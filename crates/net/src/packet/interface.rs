@@ -1,4 +1,4 @@
-//! An interface of this machine, and what it is used for.
+//! An interface of this machine, and its present use.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The interface of this name.
+    /// Looks up the interface of this name.
     ///
     /// # Errors
     /// `NotFound` if there is none, `InvalidInput` if its frames are not Ethernet's.
@@ -30,15 +30,15 @@ impl Interface {
         Ok(interface)
     }
 
-    /// The interface of this name, to hear what passes there: the loopback interface, too, whose frames have Ethernet's
-    /// header, and pass it twice, on the way out and in.
+    /// Looks up the interface of this name, to capture from it: also the loopback interface, whose frames
+    /// have Ethernet headers, and pass it twice, outgoing and incoming.
     ///
     /// # Errors
     /// As [`named`](Interface::named).
     pub fn to_listen(name: &str) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let missing = || io::Error::new(io::ErrorKind::NotFound, "no such interface");
-        // A longer name than the kernel's is cut short by the call, to that of another interface perhaps.
+        // The call truncates a name that is too long, perhaps to that of another interface.
         let fits = !name.is_empty() && name.len() < libc::IFNAMSIZ;
         if !fits {
             return Err(missing());
@@ -83,15 +83,16 @@ impl Interface {
         self.link.is_up
     }
 
-    /// Returns whether something is at the other end of the cable, as far as the driver knows.
+    /// Returns whether the interface has a carrier, according to its driver.
     pub fn has_carrier(&self) -> bool {
         self.link.has_carrier
     }
 
-    /// The same interface as it is now. An [`InterfaceWatch`](super::InterfaceWatch) says when that is worth a look.
+    /// Looks the interface up again. An [`InterfaceWatch`](super::InterfaceWatch) reports when that is
+    /// necessary.
     ///
     /// # Errors
-    /// `ENODEV` if it was removed; what else the system says.
+    /// `ENODEV` if it was removed; otherwise the system's error.
     pub(super) fn looked_up_again(&self) -> io::Result<Self> {
         Ok(Interface { link: rtnetlink::link(self.index)?, ..self.clone() })
     }
@@ -105,7 +106,7 @@ impl Interface {
         self.link.kind == libc::ARPHRD_LOOPBACK
     }
 
-    /// Says whether it is an end of a virtual cable.
+    /// Returns whether it is an end of a virtual cable.
     #[cfg(feature = "xdp")]
     pub(super) fn is_veth(&self) -> bool {
         self.link.is_veth
@@ -116,13 +117,13 @@ impl Interface {
         self.link.address
     }
 
-    /// Says whether it is part of a bridge, a bond or the like.
+    /// Returns whether it is part of a bridge, a bond or the like.
     pub(super) fn is_enslaved(&self) -> bool {
         self.link.master.is_some()
     }
 
-    /// The names of the interfaces that lie upon this one now, such as those of virtual networks (VLAN): what they receive
-    /// passes through it. Those that were moved into another network are not seen.
+    /// Returns the names of the interfaces on top of this one, such as VLANs: their frames pass through it.
+    /// Misses those that were moved into another network.
     ///
     /// # Errors
     /// The system's error.
@@ -130,8 +131,8 @@ impl Interface {
         Ok(rtnetlink::upon(self.index)?)
     }
 
-    /// Says whether it sends now what an XDP program redirects to it. A virtual cable does while its other end has a program of its
-    /// own, or GRO.
+    /// Returns whether it now sends frames that an XDP program redirects to it. A virtual cable does while
+    /// its other end has its own program, or GRO.
     ///
     /// # Errors
     /// The system's error: `NotFound` before Linux 6.3.
@@ -139,8 +140,8 @@ impl Interface {
         Ok(rtnetlink::redirects::takes(self.index)?)
     }
 
-    /// The addresses that this machine has there now. Link-local ones of IPv6 are among them, and are on every
-    /// interface that is switched on.
+    /// Returns this machine's present addresses there, including link-local IPv6 ones, which every interface
+    /// has that is switched on.
     ///
     /// # Errors
     /// The system's error.
@@ -148,7 +149,7 @@ impl Interface {
         Ok(rtnetlink::addresses(self.index)?)
     }
 
-    /// Says whether this machine's default route, of either family, leaves there now.
+    /// Returns whether this machine's default route, of either family, now leaves there.
     ///
     /// # Errors
     /// The system's error.

@@ -1,6 +1,6 @@
 //! Interfaces made and set up, in a network that this process has made: virtual cables, addresses, a route.
 //!
-//! Needs `CAP_NET_ADMIN` over that network, which who makes it in a user namespace of theirs has.
+//! Needs `CAP_NET_ADMIN` over that network, which a process has that made it in its own user namespace.
 
 use std::ffi::CString;
 use std::io;
@@ -23,7 +23,7 @@ pub fn cable(here: &str, there: &str, network: BorrowedFd<'_>) -> io::Result<()>
 /// Switches an interface on; `lo` is one.
 ///
 /// # Errors
-/// `NotFound` if there is none; what else the system says.
+/// `NotFound` if there is none; otherwise the system's error.
 pub fn switch_on(name: &str) -> io::Result<()> {
     rtnetlink::set_up(Interface::to_listen(name)?.index()).map_err(io::Error::other)
 }
@@ -36,7 +36,7 @@ pub fn give_address(name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()>
     Ok(lay::add_address(Interface::to_listen(name)?.index(), address, prefix)?)
 }
 
-/// Sends what has no other route by `gateway`, a neighbour on an interface that is on.
+/// Sets the default route to `gateway`, a neighbour on an interface that is on.
 ///
 /// # Errors
 /// The system's error.

@@ -1,15 +1,16 @@
-//! A frame that must not come back: whether the two interfaces are joined elsewhere, too.
+//! Detects a loop: whether the two interfaces are also connected elsewhere, so that a frame comes back.
 //!
-//! Frames that pass look the same as others all the time, so no memory of them tells a loop from a repetition.
-//! A frame with a number that nobody else can know does.
+//! Repeated frames are common, so remembering them does not distinguish a loop from a repetition. A frame
+//! with a secret number does.
 //!
 //! ```text
 //!   │ group address │ own address │ 88b5 │ "softtimers-wan loop?" │ number of this interface and round │
 //! ```
 //!
-//! All who are on an interface's network hear the frame, and could send it again to stop what is forwarded. So each
-//! interface has numbers of its own, and only what went out of one and came in at the other tells of a loop, which
-//! nobody can make who is not on both networks; each is used once, and forgotten after a moment.
+//! Every station on an interface's network sees the frame, and could replay it to stop the forwarder. So each
+//! interface has its own numbers, and only a frame that went out of one and came in at the other proves a
+//! loop, which only a station on both networks can fake; each number is used once, and forgotten after a
+//! moment.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -19,10 +20,10 @@ use softtimers::Timestamp;
 /// The frames of one bridge, or of another forwarder between interfaces.
 #[derive(Clone, Debug)]
 pub struct LoopProbe {
-    /// But for the number.
+    /// The frame without its number.
     frame: [u8; LENGTH],
     secret: RandomState,
-    /// The rounds that are remembered, the latest first.
+    /// The remembered rounds, the latest first.
     rounds: [Option<Round>; REMEMBERED],
     next: u64,
 }
@@ -35,12 +36,12 @@ struct Round {
     numbers: [u64; 2],
 }
 
-/// A frame of one's own that was received.
+/// The meaning of an own probe that was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It went out of the other interface a moment ago: the two are joined elsewhere, too.
+    /// It went out of the other interface a moment ago: the two are also connected elsewhere.
     Across,
-    /// It says nothing: of this interface, or an old one.
+    /// Not conclusive: of this interface, or an old one.
     Repeated,
 }
 
@@ -48,11 +49,12 @@ impl LoopProbe {
     /// The longest time that a probe may be under way.
     pub const VALID: Duration = Duration::from_secs(3);
 
-    /// One that differs from those of other bridges, of this and of other machines.
+    /// Makes a probe that differs from those of other bridges, on this and other machines.
     pub fn new() -> Self {
         let secret = RandomState::new();
         let mut frame = [0; LENGTH];
-        // To a group, locally administered, so that switches pass it on; from such a station, so that none is robbed.
+        // To a locally administered group address, so that switches forward it; from such a station address,
+        // so that no real one is hijacked.
         frame[..6].copy_from_slice(&[0x03, b's', b't', b'w', b'a', b'n']);
         frame[6..12].copy_from_slice(&secret.hash_one("station").to_be_bytes()[..6]);
         frame[6] = (frame[6] & 0xfc) | 0x02;
@@ -80,7 +82,7 @@ impl LoopProbe {
         frame.get(12..14) == Some(&ETHERTYPE) && frame.get(14..14 + WORDS.len()) == Some(WORDS)
     }
 
-    /// Returns what it means that this frame came in at interface 0 or 1, if it is one of these probes.
+    /// Returns the meaning of this frame at interface 0 or 1, if it is one of these probes.
     #[inline]
     pub fn hear(&self, frame: &[u8], side: usize, now: Timestamp) -> Option<Heard> {
         let number = frame.strip_prefix(&self.frame[..NUMBER])?.first_chunk()?;
@@ -100,14 +102,14 @@ impl Default for LoopProbe {
     }
 }
 
-/// The first that is free for experiments (IEEE 802, section 9.2.3).
+/// The first ethertype for experiments (IEEE 802, section 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const WORDS: &[u8] = b"softtimers-wan loop?";
 /// The shortest that Ethernet carries.
 const LENGTH: usize = 60;
 /// The offset of the number, the last field of the frame.
 const NUMBER: usize = LENGTH - size_of::<u64>();
-/// As many as go out while one is valid.
+/// The number of rounds sent while one is valid.
 const REMEMBERED: usize = 3;
 
 #[cfg(test)]

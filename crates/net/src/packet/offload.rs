@@ -1,4 +1,4 @@
-//! Work left to an interface, [`Offload`], and its form between kernel and program.
+//! [`Offload`]: work left to an interface, and its encoding between kernel and program.
 //!
 //! ```text
 //!   struct virtio_net_hdr, in the machine's own order of bytes
@@ -10,24 +10,24 @@ use softtimers_linux::packet::OFFLOAD_HEADER;
 
 use super::wire::{self, Headers, TAG, Transport, Unsplit};
 
-/// The work that was left for the interface to do to a frame.
+/// The work on a frame that was left to the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// The missing checksum: the offset at which the sum begins, and the number of bytes behind that of its field,
+    /// The missing checksum: the offset at which the sum begins, and from there the offset of its field,
     /// which has the pseudo-header's part.
     pub checksum: Option<[u16; 2]>,
-    /// The way in which the frame is to be cut.
+    /// How to segment the frame.
     pub segments: Option<Segments>,
 }
 
-/// The way in which a frame is to be cut.
+/// How to segment a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
     /// Into TCP segments with N bytes of payload.
     Tcp(u16),
     /// Into UDP datagrams with N bytes of payload.
     Udp(u16),
-    /// In a way not known here.
+    /// In an unknown way.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl Segments {
 }
 
 impl Offload {
-    /// Fills in the checksum that is missing in `frame`, if one is, so that nothing but cuts is left. For an
+    /// Fills in the missing checksum of `frame`, if there is one, so that only segmentation is left. For an
     /// output that cannot do it.
     ///
     /// # Errors
@@ -71,25 +71,25 @@ impl Offload {
         Ok(())
     }
 
-    /// Finds what is missing in a frame that nothing is known about: the checksum, if its field has the pseudo-header's
-    /// part alone, as senders leave it that have their interface fill it in.
+    /// Detects a missing checksum in a frame without metadata: its field then has only the pseudo-header's
+    /// part, as left by senders that offload it to their interface.
     ///
-    /// One in 65,536 frames has that by chance. To fill it in then changes nothing but a wrong checksum.
+    /// One in 65,536 frames has that by chance. Filling it in then only changes a wrong checksum.
     #[cfg(feature = "xdp")]
     pub(crate) fn found_in(frame: &[u8]) -> Self {
         Offload { checksum: wire::unfinished(frame), segments: None }
     }
 
-    /// Hands out the frames that `frame` is on the wire.
+    /// Calls `each` with the frames that `frame` becomes on the wire.
     ///
     /// # Errors
-    /// [`Unsplit`] for what cannot be cut; then nothing was handed out.
+    /// [`Unsplit`] if it cannot be segmented; then `each` was not called.
     #[cfg(feature = "xdp")]
     pub(crate) fn cut(self, frame: &[u8], each: &mut impl FnMut(&[u8])) -> Result<(), Unsplit> {
         self.frames(frame, None, each)
     }
 
-    /// Hands out the frames of a frame whose tag was taken out.
+    /// As [`cut`](Self::cut), for a frame whose tag was taken out.
     ///
     /// # Errors
     /// As [`cut`](Self::cut).
@@ -116,7 +116,7 @@ impl Offload {
         }
     }
 
-    /// Returns what is left to do when `bytes` more came into the frame before what is summed.
+    /// Returns the offload after `bytes` were inserted before the summed part.
     #[must_use]
     pub fn shifted(self, bytes: u16) -> Self {
         let checksum = self.checksum.map(|[start, offset]| [start.saturating_add(bytes), offset]);
@@ -126,7 +126,7 @@ impl Offload {
     /// The length of the longest frame that `frame` is cut into.
     ///
     /// # Errors
-    /// [`Unsplit`] for what cannot be cut.
+    /// [`Unsplit`] if it cannot be segmented.
     pub(crate) fn longest(self, frame: &[u8]) -> Result<usize, Unsplit> {
         let Some(segments) = self.segments else { return Ok(frame.len()) };
         let (transport, size) = segments.known().ok_or(Unsplit)?;
@@ -134,8 +134,8 @@ impl Offload {
         Ok(frame.len().min(usize::from(headers.length) + usize::from(size)))
     }
 
-    /// Reads a header. The bit of [`Segments`]' kind that says that they carry congestion marks is passed over:
-    /// each of them shows that itself.
+    /// Reads a header. The bit of [`Segments`]' kind that marks congestion is ignored: each segment shows it
+    /// itself.
     pub(crate) fn parse(header: &[u8; OFFLOAD_HEADER]) -> Self {
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let segments = match header[1] & !MARKED {
@@ -150,7 +150,7 @@ impl Offload {
     /// Writes a header for `frame`.
     ///
     /// # Errors
-    /// [`Unsplit`] for what cannot be described, or is not a frame of that kind.
+    /// [`Unsplit`] if it cannot be described, or is not a frame of that kind.
     pub(crate) fn encode(self, frame: &[u8]) -> Result<[u8; OFFLOAD_HEADER], Unsplit> {
         let mut header = [0; OFFLOAD_HEADER];
         let mut put = |at: usize, half: u16| header[at..at + 2].copy_from_slice(&half.to_ne_bytes());
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(header(0, 3, 9).segments, Some(Segments::Unknown));
     }
 
-    /// Both ways: what the kernel would read is what it would have written.
+    /// A round trip: the written header is what the kernel would have written.
     #[test]
     fn what_is_written_is_read() {
         let mut tcp = vec![2; 12];

@@ -1,4 +1,4 @@
-//! Frames in batches, each with what the kernel knows of it.
+//! Receives frames in batches, each with the kernel's metadata.
 
 use std::fmt;
 use std::io;
@@ -15,15 +15,15 @@ use softtimers_linux::sockopt;
 use super::wire::TAG;
 use super::{Interface, Offload, Unsplit};
 
-/// Receives a copy of each frame that arrives at one interface, whomever it is for. What this machine sends
-/// there itself is passed over.
+/// Receives a copy of each frame that arrives at one interface, for any destination. Skips frames that this
+/// machine sends there itself.
 #[derive(Debug)]
 pub struct FrameReceiver {
     socket: OwnedFd,
 }
 
 impl FrameReceiver {
-    /// At this interface, which takes frames for others (is promiscuous) as long as the receiver lives.
+    /// Makes a receiver at this interface, which is promiscuous as long as the receiver lives.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`; what else the system says.
@@ -31,11 +31,11 @@ impl FrameReceiver {
         let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
             packet::set_offload_headers(socket.as_fd())?;
             packet::set_auxiliary(socket.as_fd())?;
-            // Where it is not known, the receive passes them over.
+            // On a kernel without this option, the receive skips them.
             let _ = packet::ignore_outgoing(socket.as_fd());
             sockopt::set_timestamps(socket.as_fd(), true)?;
             sockopt::set_drop_counter(socket.as_fd(), true)?;
-            // The kernel grants what it likes.
+            // The kernel may grant less.
             sockopt::request_recv_buffer(socket.as_fd(), RECV_BUFFER)?;
             Ok(())
         })?;
@@ -43,12 +43,12 @@ impl FrameReceiver {
         Ok(FrameReceiver { socket })
     }
 
-    /// Replaces what is in `batch` by the frames that have arrived, as many as it has room for, and returns how
-    /// many. Never waits.
+    /// Replaces the contents of `batch` by the frames that have arrived, as many as it has room for, and
+    /// returns their number. Never waits.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there; `InvalidInput` for a frame of a kind that Linux cannot describe, a joined
-    /// frame of a tunnel for one, which is then gone; `ENETDOWN` once when the interface is switched off.
+    /// `WouldBlock` if no frame is there; `InvalidInput` for a frame that Linux cannot describe, such as a
+    /// joined frame of a tunnel, which is then lost; `ENETDOWN` once when the interface is switched off.
     pub fn recv_batch(&self, batch: &mut FrameBatch) -> io::Result<usize> {
         batch.receive(self.socket.as_fd())
     }
@@ -69,15 +69,15 @@ pub struct FrameBatch {
 }
 
 impl FrameBatch {
-    /// Room for `capacity` frames, held between 1 and 1,024, each of the 64 KiB that joined ones have. Memory that
-    /// no frame has used costs no page.
+    /// Makes room for `capacity` frames, clamped to 1 to 1,024, each of up to 64 KiB, the length of joined
+    /// ones. Unused memory takes no pages.
     pub fn new(capacity: usize) -> Self {
         let buffers = RecvBuffers::new(capacity.clamp(1, 1_024), LONGEST);
         FrameBatch { buffers, realtime: None, drops: 0 }
     }
 
-    /// Returns the number of frames that the socket had dropped for want of room, modulo 2³², as far as the newest
-    /// frame knows.
+    /// Returns the number of frames that the socket had dropped for want of room, modulo 2³², according to
+    /// the newest frame.
     pub fn drops(&self) -> u32 {
         self.drops
     }
@@ -138,7 +138,7 @@ impl<'a> IntoIterator for &'a FrameBatch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame<'a> {
-    /// Its bytes as the kernel has them: from the destination's address on, and without the check sequence.
+    /// The kernel's bytes of it: from the destination's address on, without the check sequence.
     pub bytes: &'a [u8],
     /// The work that was left for the interface to do.
     pub offload: Offload,
@@ -151,9 +151,9 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Says whether this interface can be given the frame as it is, by
+    /// Returns whether this interface can send the frame unchanged, by
     /// [`FrameSender::send_offloaded`](super::FrameSender::send_offloaded). If not, it has to be
-    /// [cut](Self::on_the_wire) first. What it will be cut into must fit the interface: the kernel does not look.
+    /// [cut](Self::on_the_wire) first. Its segments must fit the interface: the kernel does not check.
     pub fn is_sendable(&self, out: &Interface) -> bool {
         self.fits(out.mtu())
     }
@@ -167,11 +167,12 @@ impl Frame<'_> {
             && self.offload.encode(self.bytes).is_ok()
     }
 
-    /// The frames that this one is on a wire: cut to what the sender allowed, with tags and checksums.
+    /// Calls `each` with the frames that this one becomes on a wire: segmented as the sender allowed, with
+    /// tags and checksums.
     ///
     /// # Errors
-    /// [`Unsplit`] for what cannot be cut, because it is of a protocol that is not known here or contradicts
-    /// itself; then nothing was handed out.
+    /// [`Unsplit`] if it cannot be segmented, because its protocol is unknown or it is inconsistent; then
+    /// `each` was not called.
     ///
     /// # Cost
     /// Linear in the bytes; no allocation beyond one buffer.
@@ -208,7 +209,7 @@ impl<'a> Iterator for Frames<'a> {
 const ETHERTYPE: Range<usize> = 12..14;
 /// A tag, which an interface sends beyond its MTU.
 const TAGGED: [u8; 2] = [0x81, 0];
-/// The longest frame that Linux joins, with Ethernet's header, a tag and the word on offloads.
+/// The longest frame that Linux joins, with Ethernet's header, a tag and the offload header.
 const LONGEST: usize = 65_536 + 64;
 /// Some sixty joined frames, or 2,000 plain ones with what the kernel counts on top.
 const RECV_BUFFER: usize = 4 << 20;

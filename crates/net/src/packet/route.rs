@@ -1,15 +1,15 @@
-//! Where the kernel would send a datagram: [`Route`], and when that may have changed: [`RouteWatch`].
+//! [`Route`]: where the kernel would send a datagram; [`RouteWatch`]: when that may have changed.
 //!
-//! Who sends frames of its own is past the routing tables, and past the list of neighbours (ARP, neighbour discovery).
-//! Both are the kernel's, and are asked instead of kept a second time:
+//! Raw frames bypass the routing table and the neighbour table (ARP, neighbour discovery). This module
+//! queries the kernel's tables instead of keeping its own:
 //!
 //! ```text
 //!   destination ─▶ route ─▶ interface, router ─▶ neighbour ─▶ station
 //!        RouteWatch: one of them has changed ──▶ ask again
 //! ```
 //!
-//! The kernel resolves a neighbour, and asks whether one is still there, for its own packets only. So a sender lets one leave
-//! by a socket where the station is not known, and now and then where it is.
+//! The kernel resolves and re-checks a neighbour only for its own packets. So a sender sends one through a
+//! socket if the station is unknown, and occasionally otherwise.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +28,11 @@ pub struct Route {
 }
 
 impl Route {
-    /// The route of UDP between these addresses now, as routing tables and rules say.
+    /// Returns the present route of UDP between these addresses, by routing tables and rules.
     ///
     /// # Errors
-    /// `InvalidInput`, with the reason, if it leaves by no interface of Ethernet, or not as it is; `NetworkUnreachable` and the
-    /// like if there is none.
+    /// `InvalidInput`, with the reason, if it does not leave by an Ethernet interface, or is encapsulated;
+    /// `NetworkUnreachable` and the like if there is none.
     pub fn between(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let plain = |address: SocketAddr| match address {
             SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none() => address,
@@ -62,7 +62,7 @@ impl Route {
         &self.interface
     }
 
-    /// The neighbour that it goes to: a router, or the destination.
+    /// Returns the next hop: a router, or the destination.
     pub fn next(&self) -> IpAddr {
         self.next
     }
@@ -72,16 +72,16 @@ impl Route {
         self.mtu
     }
 
-    /// The neighbour's address of Ethernet, if the kernel knows it now.
+    /// Returns the neighbour's Ethernet address, if the kernel knows it now.
     ///
     /// # Errors
-    /// The system's error; a kernel before Linux 5.0 does not tell a single neighbour.
+    /// The system's error; a kernel before Linux 5.0 cannot look up a single neighbour.
     pub fn station(&self) -> io::Result<Option<[u8; 6]>> {
         Ok(neighbour(self.interface.index(), self.next)?)
     }
 }
 
-/// Is told by the kernel when a route or its neighbour may have changed.
+/// Receives the kernel's notices when a route or its neighbour may have changed.
 ///
 /// Readable when there is something to [`take`](Self::take). Needs no privilege.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub struct RouteWatch {
 }
 
 impl RouteWatch {
-    /// Watches from now on: ask for a route afterwards.
+    /// Watches from now on: look up the route afterwards.
     ///
     /// # Errors
     /// The system's error.
@@ -130,7 +130,7 @@ impl AsFd for RouteWatch {
 }
 
 const LOCAL: &str = "this machine itself: on loopback the kernel drops raw frames of IPv4 (to 127.0.0.0/8 and its own addresses)";
-/// Messages in one call; what is left makes the socket readable still.
+/// The most messages in one call; the socket stays readable if more are left.
 const MOST: usize = 256;
 const RTN_ANYCAST: u8 = 4;
 

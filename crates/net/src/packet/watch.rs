@@ -1,4 +1,4 @@
-//! Changes at interfaces while a program uses them: [`InterfaceWatch`].
+//! [`InterfaceWatch`]: changes at interfaces while a program uses them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::Interface;
 use crate::rtnetlink::{Notice, Notices};
 
-/// Is told by the kernel when one of some interfaces changes: its MTU, its own address, whether it is switched on and has
-/// a carrier, which addresses the machine has there.
+/// Receives the kernel's notices when one of some interfaces changes: its MTU, its own address, whether it is
+/// switched on and has a carrier, and the machine's addresses there.
 ///
 /// Readable when there is something to [`take`](Self::take). Needs no privilege.
 ///
@@ -33,7 +33,7 @@ pub struct InterfaceWatch {
 /// A change of an interface. `place` is its index among those that are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InterfaceChange {
-    /// The interface is so now.
+    /// The interface's present state.
     Now {
         /// The index of the interface among those that are watched.
         place: usize,
@@ -53,7 +53,7 @@ pub enum InterfaceChange {
 }
 
 impl InterfaceWatch {
-    /// Watches these from now on. They may have changed since they were looked up: [`all`](Self::all) tells.
+    /// Watches these from now on. They may have changed since they were looked up: call [`all`](Self::all).
     ///
     /// # Errors
     /// The system's error.
@@ -61,8 +61,7 @@ impl InterfaceWatch {
         Ok(InterfaceWatch { notices: Notices::of_interfaces()?, interfaces })
     }
 
-    /// Returns the present state of all of them, in order: for the beginning, and after the kernel had more to tell
-    /// than there was room for.
+    /// Returns the present state of all of them, in order: for the start, and after lost notices.
     pub fn all(&mut self) -> Vec<InterfaceChange> {
         let mut changes = Vec::new();
         for (place, interface) in self.interfaces.iter_mut().enumerate() {
@@ -78,11 +77,11 @@ impl InterfaceWatch {
         changes
     }
 
-    /// Returns the changes since the last call, in order, and nothing if there are none: it never waits. If the kernel
-    /// had more to tell than there was room for, it returns [all](Self::all).
+    /// Returns the changes since the last call, in order, and nothing if there are none: it never waits. If
+    /// notices were lost, it returns [all](Self::all).
     ///
     /// # Cost
-    /// A system call for each message of the kernel, at most 256; what is left is there the next time.
+    /// A system call for each message of the kernel, at most 256; the others are left for the next call.
     ///
     /// # Errors
     /// The system's error.
@@ -102,7 +101,7 @@ impl InterfaceWatch {
             Notice::Addresses(index) => {
                 changes.extend(place(index).map(|place| InterfaceChange::Addresses { place }));
             }
-            // It does not listen for these.
+            // Not subscribed to these.
             Notice::Neighbour(..) | Notice::Routes => {}
         };
         for _ in 0..MOST {
@@ -138,7 +137,7 @@ mod tests {
         changes.iter().filter_map(mtu).collect()
     }
 
-    /// Each change in order; and when there were more than there is room for, how it is in the end.
+    /// Each change in order; after lost notices, the final state.
     #[test]
     fn changes_are_told_and_after_too_many_the_last_state() {
         let inside = std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! Does to a frame what an interface would have done: tags, segmentation and checksums.
+//! Does the work of an interface on a frame: tags, segmentation and checksums.
 //!
 //! ```text
 //!   │ Ethernet │ IP │ TCP │ 4,000 bytes                          │   cut at 1,448
@@ -10,15 +10,15 @@
 //! The rules are those of the kernel's `tcp_gso_segment` and `__udp_gso_segment`: FIN and PSH on the last segment
 //! only, CWR on the first, IPv4's identification counted up.
 //!
-//! Bytes here were written by strangers. Every bound is checked, and what makes no sense is [`Unsplit`].
+//! The bytes are untrusted. Every bound is checked, and malformed frames are [`Unsplit`].
 
 use std::fmt;
 
-/// A frame that cannot be shown as it is on the wire.
+/// A frame that cannot be converted to its wire form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsplit;
 
-/// A copy of `frame` with this tag behind its addresses.
+/// Returns a copy of `frame` with this tag behind its addresses.
 pub(super) fn tagged(frame: &[u8], tag: [u16; 2]) -> Option<Vec<u8>> {
     let (addresses, rest) = frame.split_at_checked(2 * ADDRESS)?;
     let [kind, value] = tag.map(u16::to_be_bytes);
@@ -52,7 +52,7 @@ impl Network {
     fn of(frame: &[u8]) -> Option<Self> {
         let mut at = 2 * ADDRESS;
         let mut ethertype = half(frame, at)?;
-        // One tag in another, and no more.
+        // At most two nested tags.
         for _ in 0..2 {
             if matches!(ethertype, 0x8100 | 0x88a8) {
                 at += TAG;
@@ -127,7 +127,7 @@ pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl Fn
     if size == 0 || payload + size.min(data.len()) - network > usize::from(u16::MAX) {
         return None;
     }
-    // UDP's has another meaning, and no use.
+    // For UDP this field has another meaning, and is not used.
     let sequence = word(headers, transport + 4)?;
     let identification = if is_v4 { half(headers, network + 4)? } else { 0 };
     let segments = data.len().div_ceil(size);
@@ -164,8 +164,8 @@ pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl Fn
     Some(())
 }
 
-/// Finds the checksum that a frame is to have and has not: the offset at which the sum begins, and that of its field
-/// behind it, which has the pseudo-header's part alone. `None` for a frame that is more or less than one whole packet.
+/// Finds a frame's missing checksum: the offset at which the sum begins, and from there the offset of its
+/// field, which has only the pseudo-header's part. `None` for a frame that is not exactly one packet.
 #[cfg(any(test, feature = "xdp"))]
 pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
     let Network { at, is_v4, protocol, transport } = Network::of(frame)?;
@@ -187,11 +187,11 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
     (found == fold(pseudo)).then_some([u16::try_from(transport).ok()?, place as u16])
 }
 
-/// Fills in the sum over all from `start` on, whose place has the pseudo-header's part.
+/// Fills in the sum over all bytes from `start` on, whose field has the pseudo-header's part.
 pub(super) fn complete(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let place = start.checked_add(offset)?;
     let total = !fold(sum(frame.get(start..)?));
-    // Zero would say that there is none; the two are the same number.
+    // Zero would mean no checksum; both represent the same number.
     let total = if total == 0 { u16::MAX } else { total };
     frame.get_mut(place..place + 2)?.copy_from_slice(&total.to_be_bytes());
     Some(())
@@ -352,7 +352,7 @@ mod tests {
         for (is_v4, kind) in
             [true, false].into_iter().flat_map(|v4| [(v4, Transport::Tcp), (v4, Transport::Udp)])
         {
-            // One segment is the frame with right lengths, and as it is on the wire.
+            // A single segment is the frame with correct lengths, as on the wire.
             let mut whole = Vec::new();
             cut(&frame(is_v4, kind, 101), kind, 200, &mut |segment| whole = segment.to_vec()).unwrap();
             assert_eq!(unfinished(&whole), None);
@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// Cut short anywhere or with any byte changed: an answer, and never more bytes than came in warrant.
+    /// Truncated anywhere or with any byte changed: no panic, and a bounded output.
     #[test]
     fn no_bytes_panic() {
         for is_v4 in [true, false] {

@@ -1,7 +1,7 @@
-//! The share of a CPU that packets may have, and whether anybody wants the rest: [`Cpu`].
+//! [`Cpu`]: the limit on the CPU time of packets, and when to lift it.
 //!
-//! A round is charged with all that the thread was charged with since the last one: its turns, what it slept by and
-//! was woken up by, and system calls beside. Where a loop of somebody else's sleeps, with its own.
+//! A round is charged with the thread's whole CPU time since the last one: its turns, sleeping and waking,
+//! and other system calls. If another loop sleeps, only with its own.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use softtimers_poll::{CpuLimit, CpuLimitConfig, GateId, Input, Policy, Rounds};
 use super::device::Device;
 use super::host::Host;
 
-/// The limit, the gate it shuts, and when the machine was asked whether it is idle.
+/// The limit, the gate it shuts, and when the host was last asked whether it is idle.
 #[derive(Debug)]
 pub(super) struct Cpu {
     limit: CpuLimit,
@@ -21,12 +21,12 @@ pub(super) struct Cpu {
     used: Duration,
     /// Time of timers' interrupts, to be charged.
     interrupts: Duration,
-    /// A round is under way, of which interrupts are left out.
+    /// The round under way, if interrupts are left out of its CPU time.
     round: Option<Round>,
     asked: Timestamp,
 }
 
-/// The begin of a round: the counter, the clock, and how often the thread had lost its CPU.
+/// The start of a round: the counter, the clock, and how often the thread had lost its CPU.
 #[derive(Debug)]
 struct Round {
     cpu: Duration,
@@ -47,27 +47,27 @@ impl Cpu {
         }
     }
 
-    /// Starts anew: CPU time used before is not for packets.
+    /// Restarts the account: CPU time used before does not count.
     pub(super) fn forget<D: Device>(&mut self, host: &impl Host<D>) {
         self.read = host.cpu_time();
     }
 
-    /// A sleep ended by its time.
+    /// Notes that a sleep timed out.
     pub(super) fn timed_out<D: Device>(&mut self, host: &mut impl Host<D>) {
         self.interrupts += host.timer_cost();
     }
 
-    /// A round begins.
+    /// Notes the start of a round.
     pub(super) fn begin<D: Device>(&mut self, host: &impl Host<D>) {
         self.round = host.switches().map(|switches| Round { cpu: host.cpu_time(), at: host.now(), switches });
     }
 
-    /// It is over.
+    /// Charges a round that is over.
     pub(super) fn charge<D: Device, P: Policy>(&mut self, rounds: &mut Rounds<P>, host: &impl Host<D>) {
         let (now, cpu) = (host.now(), host.cpu_time());
         let mut spent = cpu.saturating_sub(std::mem::replace(&mut self.read, cpu));
         if let Some(round) = self.round.take() {
-            // Whoever had the CPU all the time has used all of it.
+            // A thread that never lost the CPU has used all of the time.
             let left_out =
                 now.saturating_duration_since(round.at).saturating_sub(cpu.saturating_sub(round.cpu));
             if !left_out.is_zero() && host.switches() == Some(round.switches) {
@@ -84,12 +84,12 @@ impl Cpu {
         rounds.set(self.gate, self.limit.input(now));
     }
 
-    /// Nothing else wants the CPU.
+    /// Resets the account: no other program needs the CPU.
     pub(super) fn idle<P: Policy>(&mut self, rounds: &mut Rounds<P>) {
         rounds.set(self.gate, self.limit.idle());
     }
 
-    /// The caller is about to sleep, while input is shut or open.
+    /// Called before a sleep, with input shut or open.
     pub(super) fn before_sleep<D: Device, P: Policy>(
         &mut self,
         rounds: &mut Rounds<P>,
@@ -116,5 +116,5 @@ impl Cpu {
     }
 }
 
-/// To ask costs some microseconds, and a loop with timers of its own may be about to sleep every few.
+/// Asking costs some microseconds, and a loop with its own timers may sleep every few.
 const BETWEEN_ASKING: Duration = Duration::from_millis(1);

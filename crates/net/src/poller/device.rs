@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// A packet that was received, for as long as its turn lasts.
+/// A received packet, valid during its turn.
 #[derive(Debug)]
 pub struct Packet<'a, A> {
     /// The packet. It may be changed in place, as a forwarder does.
@@ -23,7 +23,7 @@ pub struct Packet<'a, A> {
 pub struct Received {
     /// Packets that were received in this turn.
     pub done: usize,
-    /// The turn ended because of its quota, and there may be more; else the ring was seen empty.
+    /// Whether the turn ended because of its quota, and there may be more; otherwise the ring was seen empty.
     pub more: bool,
 }
 
@@ -43,19 +43,19 @@ pub enum Left {
     Nothing,
     /// The turn ended because of its quota.
     More,
-    /// The output takes no more for now: it is tried again a little later.
+    /// The output is full: it is tried again a little later.
     Blocked,
 }
 
-/// Dropped packets by stage, as running totals, from the cheapest stage to the most expensive: the further a packet has
-/// come, the more was done for it in vain.
+/// Dropped packets by stage, as running totals, from the cheapest stage to the most expensive: the further a
+/// packet got, the more work was wasted on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drops {
     /// At the interface, before the kernel or the device's ring saw them.
     pub interface: u64,
-    /// In the ring, or in a socket's receive buffer: nothing of ours was spent on them.
+    /// In the ring, or in a socket's receive buffer, before this process spent any time on them.
     pub ring: u64,
-    /// By a rule, or because nothing could be done with them.
+    /// By a rule, or because they could not be handled.
     pub rule: u64,
     /// At a queue between two stages.
     pub queue: u64,
@@ -64,12 +64,12 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// The sum over all places.
+    /// Returns the sum over all stages.
     pub fn total(&self) -> u64 {
         self.interface + self.ring + self.rule + self.queue + self.output
     }
 
-    /// The sums of two places.
+    /// Returns the sum of two counts, stage by stage.
     #[must_use]
     pub fn plus(&self, other: &Drops) -> Drops {
         Drops {
@@ -82,17 +82,18 @@ impl Drops {
     }
 }
 
-/// An output for packets. A bounded queue lies between: the output may be busy, and then the packet is dropped here and
-/// counted, rather than waited for (livelock §6.4 keeps this queue, and no other).
+/// An output for packets, behind a bounded queue: if the output is busy and the queue full, the packet is
+/// dropped here and counted, instead of waiting (livelock §6.4 keeps this queue, and no other).
 pub trait Transmit {
     /// The destination of a packet.
     type Address;
 
-    /// Queues a copy of `bytes`, to `to` or where the device sends to; `false`: it was dropped for want of room.
+    /// Queues a copy of `bytes`, to `to` or the device's default destination; returns `false` if it was
+    /// dropped for want of room.
     fn queue(&mut self, bytes: &[u8], to: Option<Self::Address>) -> bool;
 
-    /// Queues the packet itself where that spares a copy, and else a copy: for one that its handler has done with.
-    /// Later changes to it may be sent.
+    /// Queues the packet itself if that avoids a copy, otherwise a copy: for a packet that its handler has
+    /// finished with. Later changes to it may be sent.
     fn pass(&mut self, bytes: &mut [u8], to: Option<Self::Address>) -> bool {
         self.queue(bytes, to)
     }
@@ -101,16 +102,16 @@ pub trait Transmit {
 /// A source of packets that a [`Poller`](super::Poller) drives: the callbacks that a driver registers (livelock
 /// §6.4: received packets, transmitted packets, enabling interrupts), with quotas.
 ///
-/// None of them may block. An error ends the poller's round and is handed to its caller; what concerns one packet
-/// only, such as an ICMP answer, is for the device to count.
+/// None of them may block. An error ends the poller's round and is returned to its caller; the device itself
+/// counts errors about a single packet, such as an ICMP answer.
 pub trait Device {
     /// The source or the destination of a packet.
     type Address: Copy;
     /// The device's output.
     type Transmitter: Transmit<Address = Self::Address>;
 
-    /// Takes at most `quota` packets and gives each to `sink`, with this device's own output: each is processed as
-    /// far as it goes before the next is taken, and no queue lies between.
+    /// Takes at most `quota` packets and gives each to `sink`, with this device's own output: each is
+    /// processed to completion before the next is taken, without a queue in between.
     ///
     /// # Errors
     /// An error that makes the device unusable.
@@ -120,7 +121,7 @@ pub trait Device {
         sink: impl FnMut(Packet<'_, Self::Address>, &mut Self::Transmitter),
     ) -> io::Result<Received>;
 
-    /// Reclaims what was sent and sends what is queued, at most `quota` packets.
+    /// Reclaims sent packets and sends queued ones, at most `quota` packets.
     ///
     /// # Errors
     /// An error that makes the device unusable.
@@ -129,28 +130,29 @@ pub trait Device {
     /// Returns the device's output.
     fn transmitter(&mut self) -> &mut Self::Transmitter;
 
-    /// Called after the wake-up was enabled ("enable interrupts"): whether the ring is still empty. A packet that
-    /// came just before the wake-up was enabled would not wake anybody, so a device that signals arrivals must
-    /// look. One whose descriptor is readable as long as packets are there need not: the kernel looks.
+    /// Called after the wake-up was enabled ("enable interrupts"): returns whether the ring is still empty. A
+    /// packet that came just before the wake-up was enabled would cause no wake-up, so a device with
+    /// edge-triggered wake-ups must check. One whose descriptor is readable as long as packets are there need
+    /// not: the kernel checks.
     ///
     /// # Errors
     /// An error that makes the device unusable.
     fn arm(&mut self) -> io::Result<bool>;
 
-    /// Its input was shut, or opened: a device that can drop packets earlier than by letting its ring run over
-    /// may do so meanwhile.
+    /// Called when its input is shut or opened: a device that can drop packets before its ring overflows may
+    /// do so meanwhile.
     fn inhibit(&mut self, shut: bool) {
         let _ = shut;
     }
 
-    /// The period in which [`watchdog`](Device::watchdog) wants to be called, for a device whose ring can stop, or end,
-    /// without a wake-up. `None`: its wake-ups always come.
+    /// Returns the period in which to call [`watchdog`](Device::watchdog), for a device whose ring can stop,
+    /// or end, without a wake-up. `None`: its wake-ups always come.
     fn watchdog_period(&self) -> Option<Duration> {
         None
     }
 
-    /// Finds out whether the ring has stopped, and gets it going again. Also called while the wake-up is enabled and nobody
-    /// polls.
+    /// Detects a stopped ring, and restarts it. Also called while the wake-up is enabled and the device is
+    /// not polled.
     ///
     /// # Errors
     /// An error that makes the device unusable.
@@ -161,6 +163,6 @@ pub trait Device {
     /// Returns the device's drops so far.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not report them.
     fn drops(&mut self) -> io::Result<Drops>;
 }

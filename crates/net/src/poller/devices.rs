@@ -1,12 +1,12 @@
-//! The devices of a poller, each with what is counted beside it: [`Devices`].
+//! [`Devices`]: the devices of a poller, each with its counts.
 
 use softtimers_poll::SourceId;
 
-/// The devices of a [`Poller`](super::Poller), found by their names only: one that was removed is not there, and the
-/// one that has its place now has another name.
+/// The devices of a [`Poller`](super::Poller), found by their ids: after one is removed, a new one in its
+/// place has another id.
 #[derive(Debug)]
 pub struct Devices<D> {
-    /// At the indices of their names.
+    /// At the indices of their ids.
     places: Vec<Option<Place<D>>>,
 }
 
@@ -16,16 +16,16 @@ pub(super) struct Place<D> {
     pub(super) id: SourceId,
     pub(super) device: D,
     pub(super) tally: Tally,
-    /// Its input was open when it was told last.
+    /// Whether its input was open at the last [`inhibit`](Device::inhibit).
     pub(super) open: bool,
 }
 
-/// The handlers' use of a device's packets and of its output.
+/// Counts of a device's packets and of its output, by its handlers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// Something waits to be sent.
+    /// Whether packets wait to be sent.
     pub(super) wanted: bool,
-    /// Its packets that no output took.
+    /// Its packets that no output accepted.
     pub(super) refused: u64,
     /// Its packets that a rule dropped.
     pub(super) by_rule: u64,

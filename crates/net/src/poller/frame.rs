@@ -4,29 +4,31 @@ use std::time::Duration;
 
 use crate::packet::Offload;
 
-/// The address of a device of the link layer: the knowledge about a frame that it received, or about one to be sent.
+/// The address type of link-layer devices: metadata of a frame that was received, or of one to be sent.
 ///
-/// A forwarder passes it on as it came, with the frame. One that changes where things are, by a tag for one,
-/// changes [`Offload::checksum`] with them; one that makes frames gives `None`, or the default: all is in them.
+/// A forwarder passes it on unchanged, with the frame. One that moves parts of the frame, for example with a
+/// tag, must adjust [`Offload::checksum`]; one that makes frames passes `None`, or the default, for complete
+/// frames.
 ///
-/// Tags are always in the frame, also where the interface had taken them out.
+/// Tags are always in the frame, even if the interface had taken them out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameInfo {
-    /// The work left for the interface to do: fill in a checksum, cut the frame. Devices do what their interface
-    /// cannot, so a forwarder need not look.
+    /// The work left to the interface: fill in a checksum, segment the frame. Devices do what their interface
+    /// cannot, so a forwarder need not check.
     pub offload: Offload,
-    /// Somebody has checked its transport's checksum already.
+    /// Whether its transport checksum was verified already.
     pub verified: bool,
-    /// The frame's length on the wire in bytes, its tag included, where a filter or a device has cut it; zero where
-    /// nobody did.
+    /// The frame's length on the wire in bytes, including its tag, if a filter or a device has truncated it;
+    /// otherwise zero.
     pub length: u32,
-    /// When the kernel received it, since 1970, if it says so: what [`Packet::arrived`](super::Packet::arrived) was made of.
+    /// When the kernel received it, since 1970, if known: the source of
+    /// [`Packet::arrived`](super::Packet::arrived).
     pub received: Option<Duration>,
-    /// Whom it was meant for, or that this machine sent it.
+    /// Its addressee, or that this machine sent it.
     pub kind: FrameKind,
 }
 
-/// Whom a frame was meant for, as the kernel sees it, or that this machine sent it.
+/// The addressee of a frame, by the kernel's classification, or that this machine sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FrameKind {
     /// The device does not know.
@@ -59,7 +61,7 @@ impl FrameKind {
 }
 
 impl FrameInfo {
-    /// Describes a frame that waits for this to be done.
+    /// Describes a frame with this pending offload.
     #[cfg(feature = "xdp")]
     pub(super) fn with_offload(offload: Offload) -> Self {
         FrameInfo { offload, ..FrameInfo::default() }

@@ -1,4 +1,4 @@
-//! How full the queue behind is, for both of its ends: [`Gauge`].
+//! [`Gauge`]: the depth of a queue between two stages.
 
 mod atomic;
 #[cfg(all(test, loom))]
@@ -14,11 +14,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use atomic::{AtomicU64, Ordering};
 use level::Level;
 
-/// Counts what is in a queue between two stages, whatever the queue is, and wakes a poller that has shut its input
-/// because the queue was full.
+/// Counts the packets in any queue between two stages, and wakes a poller that has shut its input because the
+/// queue was full.
 ///
-/// The first stage says what it [`put`](Gauge::put) in, the second what it [`took`](Gauge::took), from any
-/// thread. Clones count the same queue.
+/// The first stage reports packets that it [`put`](Gauge::put) in, the second those that it
+/// [`took`](Gauge::took), from any thread. Clones count the same queue.
 ///
 /// ```
 /// use softtimers_net::poller::Gauge;
@@ -32,7 +32,7 @@ use level::Level;
 /// ```
 ///
 /// # Cost
-/// Two atomic operations; a system call where the poller waits for it.
+/// Two atomic operations; a system call if the poller waits for it.
 #[derive(Clone, Debug)]
 pub struct Gauge {
     shared: Arc<Shared>,
@@ -58,11 +58,11 @@ impl Gauge {
         Ok(Gauge { shared: Arc::new(shared) })
     }
 
-    /// Counts `packets` that are put in. Call it before the consumer can take them: what it takes out of an empty
-    /// queue is not counted.
+    /// Counts `packets` that are put in. Call it before the consumer can take them: packets taken out of an
+    /// empty queue are not counted.
     pub fn put(&self, packets: u32) {
         self.shared.level.put(packets);
-        // Who sees that something was offered sees it in the depth.
+        // A thread that sees the offered count also sees the depth.
         self.shared.offered.fetch_add(packets.into(), Ordering::Release);
     }
 
@@ -71,12 +71,12 @@ impl Gauge {
         self.shared.offered.fetch_add(1, Ordering::Release);
     }
 
-    /// Counts `packets` that were taken out. Taking out more than were put in leaves it empty.
+    /// Counts `packets` that were taken out; at most those that were put in.
     pub fn took(&self, packets: u32) {
         let Shared { level, taken, wake, .. } = &*self.shared;
         taken.fetch_add(packets.into(), Ordering::Release);
         if level.took(packets) {
-            // Nobody reads the count: `epoll` reports each edge. It fails only if the count is full.
+            // The count is never read: `epoll` reports each edge. It fails only if the count is full.
             let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
         }
     }
@@ -96,8 +96,8 @@ impl Gauge {
         self.shared.taken.load(Ordering::Acquire)
     }
 
-    /// Makes the descriptor readable when the depth comes to `depth` or less, once. Returns what it is: at or below
-    /// `depth`, nobody need wait.
+    /// Makes the descriptor readable once the depth falls to `depth` or less. Returns the present depth: at
+    /// or below `depth`, there is no need to wait.
     pub(super) fn wake_at(&self, depth: u32) -> u32 {
         self.shared.level.wake_at(depth)
     }
@@ -123,7 +123,7 @@ mod tests {
         let readable = || wait_readable(gauge.as_fd(), Some(Duration::ZERO)).unwrap();
         gauge.put(24);
         gauge.took(10);
-        assert!(!readable(), "nobody wanted to know");
+        assert!(!readable(), "no wake-up was requested");
         assert_eq!(gauge.wake_at(8), 14);
         gauge.took(5);
         assert!(!readable(), "nine are left");

@@ -1,4 +1,4 @@
-//! The machine as a poller needs it: time, and wake-ups. [`Host`], and [`Linux`].
+//! [`Host`]: the machine's clock and wake-ups, as a poller needs them; and [`Linux`].
 
 use std::fs::File;
 use std::io;
@@ -25,33 +25,36 @@ pub trait Host<D: Device> {
     /// Returns the present time.
     fn now(&self) -> Timestamp;
 
-    /// A count of CPU time that grows while this thread works.
+    /// Returns a count of CPU time that grows while this thread works.
     fn cpu_time(&self) -> Duration;
 
-    /// The time that the interrupt takes by which a sleep ends, of which [`cpu_time`](Host::cpu_time) does not know.
+    /// Returns the time of the interrupt that ends a sleep, which [`cpu_time`](Host::cpu_time) does not
+    /// include.
     fn timer_cost(&mut self) -> Duration {
         Duration::ZERO
     }
 
-    /// Times that this thread lost its CPU, if `cpu_time` leaves out the interrupts that come meanwhile.
+    /// Returns how often this thread lost its CPU, if `cpu_time` leaves out the interrupts that come
+    /// meanwhile.
     fn switches(&self) -> Option<u64> {
         None
     }
 
-    /// A device was added. Its wake-up is disabled.
+    /// Called when a device is added, with its wake-up disabled.
     ///
     /// # Errors
     /// If it cannot be watched.
     fn add(&mut self, id: SourceId, device: &mut D) -> io::Result<()>;
 
-    /// Enables a device's wake-up, and says whether its ring is still empty; if not, the wake-up is disabled again.
+    /// Enables a device's wake-up, and returns whether its ring is still empty; if not, disables the wake-up
+    /// again.
     ///
     /// # Errors
     /// The system's error.
     fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool>;
 
-    /// A turn used up its quota: the device will be looked at for a while, and wake-ups that are disabled should cost
-    /// nothing.
+    /// Called when a turn used up its quota: the device will be polled for a while, and its disabled wake-up
+    /// should cost nothing.
     ///
     /// # Errors
     /// The system's error.
@@ -66,10 +69,11 @@ pub trait Host<D: Device> {
     /// The system's error.
     fn disarm(&mut self, id: SourceId, device: &mut D) -> io::Result<()>;
 
-    /// A device is removed: nothing of it may wake a wait any more, or only under its name, which is then nobody's.
+    /// Called when a device is removed: it must not wake a wait any more, except under its old id, which is
+    /// ignored.
     fn remove(&mut self, id: SourceId, device: &mut D);
 
-    /// A queue behind some device was attached: its gauge is to wake a wait.
+    /// Called when a queue is attached: its gauge must wake a wait.
     ///
     /// # Errors
     /// If it cannot be watched.
@@ -78,19 +82,19 @@ pub trait Host<D: Device> {
         Ok(())
     }
 
-    /// A queue was detached.
+    /// Called when a queue is detached.
     fn remove_queue(&mut self, gauge: &Gauge) {
         let _ = gauge;
     }
 
-    /// Returns whether nothing else wants a CPU, so that a share left to others would be nobody's. `false` if that is
-    /// not known.
+    /// Returns whether no other program needs a CPU, so that a share left for others would be wasted. `false`
+    /// if unknown.
     fn is_idle(&mut self) -> bool {
         false
     }
 
-    /// Sleeps until something wakes it, or `until` (`None`: for ever; a time that has passed: not at all), and
-    /// adds what woke it to `woken`. A device's wake-up is disabled by coming.
+    /// Sleeps until an event wakes it, or `until` (`None`: for ever; a passed time: not at all), and adds the
+    /// events to `woken`. A device's wake-up disables itself when it comes.
     ///
     /// # Errors
     /// The system's error.
@@ -109,17 +113,17 @@ pub struct Woken {
     pub sources: Vec<SourceId>,
     /// Other descriptors that are ready.
     pub others: Vec<Token>,
-    /// A queue was drained to its low mark.
+    /// Whether a queue was drained to its low mark.
     pub drained: bool,
 }
 
 /// Linux: devices are descriptors, and their wake-ups one-shot events of `epoll`.
 ///
-/// A one-shot event is what an interrupt handler leaves that does not enable interrupts again: it comes once, and
-/// then the poller is left alone until it has found nothing more to do (livelock §6.4). Enabling it looks at the
-/// descriptor, so that what came before is seen.
+/// A one-shot event works like an interrupt handler that does not re-enable interrupts: it comes once, and
+/// then not until the poller has run out of work (livelock §6.4). Enabling it checks the descriptor, so that
+/// earlier packets are seen.
 ///
-/// The kernel calls epoll for each packet of a descriptor that it watches, though nobody is to be woken up. So a device
+/// The kernel calls epoll for each packet of a watched descriptor, even if there is no wake-up. So a device
 /// that uses up its quota is not watched until its wake-up is enabled again.
 #[derive(Debug)]
 pub struct Linux {
@@ -127,15 +131,15 @@ pub struct Linux {
     /// By device: whether it is watched.
     watched: Vec<bool>,
     ready: Events,
-    /// `/proc/loadavg`, if it was wanted and is there.
+    /// `/proc/loadavg`, if it was needed and exists.
     load: Option<Option<File>>,
-    /// Since they were wanted.
+    /// Set once they were needed.
     interrupts: Option<Interrupts>,
     _slack: Option<TimerSlack>,
 }
 
 impl Linux {
-    /// Nothing is watched yet. Sets this thread's timer slack to 1 ns; dropping restores it.
+    /// Makes a host that watches nothing. Sets this thread's timer slack to 1 ns; dropping restores it.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor.
@@ -177,7 +181,7 @@ impl<D: Device + AsFd> Host<D> for Linux {
         cpu_time()
     }
 
-    /// Measured when it is asked for first: 1 ms.
+    /// Measured at the first call, which takes 1 ms.
     fn timer_cost(&mut self) -> Duration {
         self.interrupts.get_or_insert_with(|| Interrupts::measure().unwrap_or_default()).timer
     }
@@ -222,7 +226,7 @@ impl<D: Device + AsFd> Host<D> for Linux {
         Ok(())
     }
 
-    /// The descriptor may be gone already; an event that is left has a name that is nobody's.
+    /// The descriptor may be gone already; an event that is left has a dead id.
     fn remove(&mut self, id: SourceId, device: &mut D) {
         if std::mem::replace(&mut self.watched[id.index()], false) {
             let _ = self.epoll.delete(device.as_fd());
@@ -237,8 +241,8 @@ impl<D: Device + AsFd> Host<D> for Linux {
         let _ = self.epoll.delete(gauge.as_fd());
     }
 
-    /// Nothing runs but this thread, on any CPU. Others that run may have CPUs of their own, or be bound to
-    /// this one; that is not told apart.
+    /// Returns whether no other thread runs, on any CPU. It does not distinguish threads with CPUs of their
+    /// own from those bound to this one.
     ///
     /// # Cost
     /// Reads `/proc/loadavg`: some microseconds.
@@ -260,7 +264,8 @@ impl<D: Device + AsFd> Host<D> for Linux {
     }
 }
 
-/// The fourth figure of `/proc/loadavg`: how many threads run or could run, this one among them, on all CPUs.
+/// Reads the fourth figure of `/proc/loadavg`: the number of runnable threads on all CPUs, including this
+/// one.
 fn is_alone(loadavg: &File) -> bool {
     let mut text = [0; 96];
     let read = loadavg.read_at(&mut text, 0).unwrap_or(0);
@@ -270,7 +275,7 @@ fn is_alone(loadavg: &File) -> bool {
 
 /// Tokens from here on name devices.
 const DEVICES: u64 = 1 << 32;
-/// All queues: which one it was is seen by looking at their gauges. No source has this number: there are fewer.
+/// The token of all queues: their gauges show which one it was. No source has this number: there are fewer.
 const QUEUES: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -291,7 +296,7 @@ mod tests {
             assert!(!said(text), "{text}");
         }
         std::fs::remove_file(&path).unwrap();
-        // Whatever this machine says: it says something, or nothing is assumed.
+        // Any result of this machine is fine; without one, it is assumed not idle.
         let mut linux = Linux::new().unwrap();
         let _ = <Linux as Host<crate::poller::UdpDevice>>::is_idle(&mut linux);
         assert!(linux.load.is_some());

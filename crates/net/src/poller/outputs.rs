@@ -1,4 +1,4 @@
-//! Where a handler may send what it was given: [`Outputs`].
+//! [`Outputs`]: the outputs that a handler can use.
 
 use softtimers_poll::SourceId;
 
@@ -8,7 +8,7 @@ use super::devices::{Others, Tally};
 /// The outputs of all devices of a poller, while one of them receives.
 #[derive(Debug)]
 pub struct Outputs<'a, D: Device> {
-    /// The one that receives, apart from the others since its packet is borrowed.
+    /// The receiving device's, apart from the others because its packet is borrowed.
     pub(super) own: &'a mut D::Transmitter,
     pub(super) from: SourceId,
     pub(super) tally: &'a mut Tally,
@@ -21,14 +21,14 @@ impl<D: Device> Outputs<'_, D> {
         self.from
     }
 
-    /// Queues a copy of `bytes` at the output of `device`, to `to` or where it sends to. If that has no room, or
-    /// there is no such device, it is dropped and counted, and the answer is `false`.
+    /// Queues a copy of `bytes` at the output of `device`, to `to` or its default destination. If that has no
+    /// room, or there is no such device, it is dropped and counted; returns `false` then.
     pub fn send(&mut self, device: SourceId, bytes: &[u8], to: Option<D::Address>) -> bool {
         self.hand_over(device, |output| output.queue(bytes, to))
     }
 
-    /// As [`send`](Self::send), of a packet that the handler has done with: where the device can, it is not copied. What
-    /// is changed in it afterwards may be sent changed.
+    /// As [`send`](Self::send), for a packet that the handler has finished with: not copied if the device
+    /// supports that. Later changes to it may be sent.
     pub fn pass(&mut self, device: SourceId, bytes: &mut [u8], to: Option<D::Address>) -> bool {
         self.hand_over(device, |output| output.pass(bytes, to))
     }
@@ -49,7 +49,7 @@ impl<D: Device> Outputs<'_, D> {
         taken
     }
 
-    /// The packet is dropped by a rule: counts it.
+    /// Counts the packet as dropped by a rule.
     pub fn drop_by_rule(&mut self) {
         self.tally.by_rule += 1;
     }

@@ -1,8 +1,8 @@
-//! An interface as a device, by AF_PACKET: its frames, where the kernel put them. Needs `CAP_NET_RAW`.
+//! An interface as a device, by AF_PACKET, with frames handled in place. Needs `CAP_NET_RAW`.
 //!
-//! A packet socket gets a copy of each frame that arrives, whomever it is for, in a ring that it shares with the
-//! kernel. To see whether one is there is a load, and it is changed where it lies; one system call sends a batch. So
-//! a turn that finds nothing costs some nanoseconds, and one that forwards a quota two system calls.
+//! A packet socket gets a copy of each frame that arrives, for any destination, in a ring that it shares with
+//! the kernel. Checking for one is a load, and it is changed in place; one system call sends a batch. So an
+//! empty turn costs some nanoseconds, and one that forwards a quota two system calls.
 //!
 //! ```text
 //!   interface ──▶ ring ── up to the quota ──▶ handler ──▶ PacketOutput ── sendmmsg ──▶ interface
@@ -10,23 +10,23 @@
 //!                    ([`Drops::ring`])
 //! ```
 //!
-//! Frames are given as they were on the wire, with tags that the kernel had taken out. What the sender had left for
-//! an interface to do, checksums and cuts, is described by [`FrameInfo`]: passed on with the frame, it is done by the
-//! interface that it leaves by, or by the kernel. Joined frames of up to 64 KiB, which have no room in a slot, cost a
-//! system call each.
+//! Frames are as on the wire, with the tags that the kernel had taken out. [`FrameInfo`] describes the
+//! sender's offloads, checksums and segmentation: passed on with the frame, they are done by the output
+//! interface, or by the kernel. Joined frames of up to 64 KiB, which do not fit a slot, cost a system call
+//! each.
 //!
-//! The machine itself gets these frames too, as it would without the device; see that it has nothing to do with
-//! them. What it sends by the interface, by this device or otherwise, does not come back.
+//! The machine itself gets these frames too, as without the device; configure it not to handle them. Frames
+//! that it sends by the interface, through this device or otherwise, do not come back.
 //!
 //! # When the link goes down
-//! is [counted](PacketDevice::outages), and nothing else: frames come again when it is up again. What waits to be
-//! sent meanwhile is dropped and counted, rather than sent when it is stale. When the interface is removed, the next
-//! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes; a
-//! poller that sleeps looks once a second.
+//! That is only [counted](PacketDevice::outages): frames come again when it is up again. Frames that wait to
+//! be sent meanwhile are dropped and counted, rather than sent when stale. When the interface is removed, the
+//! next turn, or the next call of [drops](Device::drops), fails with `ENODEV`, once, and no frame comes
+//! afterwards; a sleeping poller checks once a second.
 //!
 //! # Several CPUs
-//! One poller for each, which has some of the interface's frames: [`PacketDevice::sharded`]. Frames of one flow stay
-//! in order, because they stay together.
+//! Use one poller for each, with a share of the interface's frames: [`PacketDevice::sharded`]. Frames of one
+//! flow go to one share, so they stay in order.
 //!
 //! ```no_run
 //! use softtimers_poll::{DelayBound, DelayBoundConfig, SourceConfig};
@@ -85,35 +85,35 @@ pub struct PacketDevice {
     /// For frames that have no room in a slot.
     long: Vec<u8>,
     realtime: RealtimeOffset,
-    /// Frames that this machine sends are wanted, too.
+    /// Whether to include frames that this machine sends.
     outgoing: bool,
-    /// Frames came since the wake-up was enabled last.
+    /// Whether frames came since the wake-up was last enabled.
     busy: bool,
     presence: Presence,
     drops: Drops,
     losses: Losses,
-    /// Slots looked at when drops were asked for last.
+    /// Slots read at the last query of drops.
     looked_before: u64,
     renewals: u64,
 }
 
 impl PacketDevice {
-    /// All frames of this interface, from now on.
+    /// Opens a device for all frames of this interface, from now on.
     ///
     /// # Errors
-    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for a ring of a size that cannot be; `OutOfMemory`
-    /// for one that the kernel has no room for; what else the system says.
+    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for an invalid ring size; `OutOfMemory` if
+    /// the kernel has no room for the ring; what else the system says.
     pub fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
         PacketDevice::open_with(interface, config, None)
     }
 
-    /// The frames of this interface that `filter` keeps, and as much of them as it says: the rest is neither copied
-    /// nor waited for. A frame that was cut says how long it was ([`FrameInfo::length`]).
+    /// Opens a device for the frames of this interface that `filter` keeps, truncated as it says: others are
+    /// not copied and cause no wake-up. [`FrameInfo::length`] has the length of a truncated frame.
     ///
-    /// The filter sees frames without the tags that the interface has taken out, as those of other programs do.
+    /// The filter sees frames without the tags that the interface has taken out, as in other programs.
     ///
     /// # Errors
-    /// As [`open`](PacketDevice::open); `InvalidInput` too for a filter that the kernel takes for none.
+    /// As [`open`](PacketDevice::open); also `InvalidInput` for a filter that the kernel rejects.
     pub fn filtered(interface: &Interface, config: &PacketConfig, filter: &Filter) -> io::Result<Self> {
         PacketDevice::open_with(interface, config, Some(filter))
     }
@@ -144,13 +144,13 @@ impl PacketDevice {
             looked_before: 0,
             renewals: 0,
         };
-        // An interface that is switched off says so at once.
+        // Detect at once an interface that is switched off.
         device.presence.look_at_link(device.socket.as_fd());
         Ok(device)
     }
 
-    /// The frames of this interface in `shares`, each a device of its own, to be driven by a thread of its own: a frame
-    /// goes to one of them, and `spread` says to which. Of [`Drops::interface`] the first one tells.
+    /// Opens `shares` devices for the frames of this interface, each to be driven by its own thread: a frame
+    /// goes to one of them, chosen by `spread`. The first one reports [`Drops::interface`].
     ///
     /// # Errors
     /// As [`open`](PacketDevice::open); `InvalidInput` for no shares or more than 256, and with some kernels for
@@ -174,7 +174,7 @@ impl PacketDevice {
             }
             devices.push(device);
         }
-        // What came before all were there, some of it several times.
+        // Discard frames that came before all were set up, some of them several times.
         for device in &mut devices {
             (0..device.ring.slots()).map_while(|_| device.ring.take().map(drop)).for_each(drop);
             let _ = packet::take_drops(device.as_fd());
@@ -187,7 +187,7 @@ impl PacketDevice {
         self.presence.outages
     }
 
-    /// Returns whether the interface was removed: the device is of no more use.
+    /// Returns whether the interface was removed: the device is then useless.
     pub fn is_gone(&self) -> bool {
         self.presence.is_gone()
     }
@@ -197,17 +197,17 @@ impl PacketDevice {
         self.ring.slots()
     }
 
-    /// Returns the number of times that the ring was made anew. A frame that Linux cannot describe, cut up in a way of
-    /// other protocols, stops a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]),
-    /// and the slot that it was to have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's
-    /// owner bit). Virtual machines can send such frames. Nothing wakes up for it; a [`Poller`](super::Poller) finds it
-    /// within two seconds of the first frame that is lost after it ([`Device::watchdog`]), [`Device::drops`] sooner,
-    /// the second time at the latest.
+    /// Returns how often the ring was rebuilt. A frame that Linux cannot describe, segmented by another
+    /// protocol, stops a ring of this kind: all later frames are dropped, and counted ([`Drops::ring`]), and
+    /// the slot for that frame is never released (seen with Linux 6.18; `tpacket_rcv` keeps the slot's owner
+    /// bit). Virtual machines can send such frames. It causes no wake-up; a [`Poller`](super::Poller) detects
+    /// it within two seconds of the first lost frame ([`Device::watchdog`]), [`Device::drops`] sooner, at the
+    /// latest at its second call.
     pub fn renewals(&self) -> u64 {
         self.renewals
     }
 
-    /// Lets no frame in any more, whatever filter there was. What came before is in the ring.
+    /// Accepts no more frames, whatever the filter was. Earlier ones stay in the ring.
     ///
     /// # Errors
     /// The system's error.
@@ -215,17 +215,17 @@ impl PacketDevice {
         packet::attach_filter(self.socket.as_fd(), Filter::nothing().program())
     }
 
-    /// Looks for what wakes nobody: the interface was removed, or the ring has stopped.
+    /// Checks for events without a wake-up: the interface was removed, or the ring has stopped.
     fn look_for_silence(&mut self) -> io::Result<()> {
         self.presence.look_for_removal(self.socket.as_fd());
-        // A send may have found it out, of which a turn that waits for its wake-up does not know.
+        // A send may have detected it, which a turn that waits for its wake-up does not see.
         self.presence.tell()?;
         let dropped = packet::take_drops(self.socket.as_fd())?;
         self.drops.ring += u64::from(dropped);
         self.look_for_jam(dropped)
     }
 
-    /// Frames were dropped although the ring was empty all the time.
+    /// Checks whether frames were dropped although the ring was empty all the time.
     fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
         let looked = self.losses.looked;
         let untouched = std::mem::replace(&mut self.looked_before, looked) == looked;
@@ -237,10 +237,10 @@ impl PacketDevice {
     }
 }
 
-/// Sets the socket up before the first frame can come, but for the ring.
+/// Sets the socket up before the first frame can come, except for the ring.
 fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
     if !config.outgoing {
-        // Where it is not known, they are passed over.
+        // On a kernel without this option, they are skipped when read.
         let _ = packet::ignore_outgoing(socket);
     }
     // The kernel grants what it likes.
@@ -307,37 +307,37 @@ impl Device for PacketDevice {
         &mut self.output
     }
 
-    /// The kernel looks at the newest frame when the wake-up is enabled, and that one may be on its way into the ring
-    /// still, on another CPU, when an older one is there. So the oldest is looked at once more.
+    /// The kernel checks the newest frame when the wake-up is enabled, and another CPU may still be writing
+    /// that one when an older one is there. So this checks the oldest once more.
     fn arm(&mut self) -> io::Result<bool> {
-        // A wake-up without a frame is one that has something to say.
+        // A wake-up without a frame means a change of the link.
         if !std::mem::take(&mut self.busy) {
             self.presence.look_at_link(self.socket.as_fd());
         }
         Ok(!self.ring.is_ready() && !self.presence.has_news())
     }
 
-    /// A second: that often a poller wakes up for this device alone.
+    /// A second: a poller wakes up this often for this device alone.
     fn watchdog_period(&self) -> Option<Duration> {
         self.presence.is_watched().then_some(PERIOD)
     }
 
-    /// Makes a [ring that has stopped](PacketDevice::renewals) anew. A system call.
+    /// Rebuilds a [ring that has stopped](PacketDevice::renewals). One system call.
     ///
     /// # Errors
-    /// `ENODEV` once, if the interface was removed and nothing else has told it: it goes down first, which wakes, and is
-    /// removed then, which does not.
+    /// `ENODEV` once, if the interface was removed and that was not reported yet: it goes down first, with a
+    /// wake-up, and is then removed without one.
     fn watchdog(&mut self) -> io::Result<()> {
         self.look_for_silence()
     }
 
-    /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
-    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
-    /// those that it had no room for as large a share. Some ten microseconds. Does what the
-    /// [watchdog](Device::watchdog) does, too.
+    /// The interface's drops are those that it counts as dropped or missed since the device was opened. It
+    /// also counts frames with tags that the machine itself does not use; those that came through the ring
+    /// are subtracted, and the same share of those that the ring dropped. Takes some ten microseconds. Also
+    /// does the [watchdog](Device::watchdog)'s check.
     ///
     /// # Errors
-    /// `ENODEV` once, if the interface was removed and nothing else has told it.
+    /// `ENODEV` once, if the interface was removed and that was not reported yet.
     fn drops(&mut self) -> io::Result<Drops> {
         self.look_for_silence()?;
         self.losses.count(&mut self.drops);
@@ -351,8 +351,7 @@ impl AsFd for PacketDevice {
     }
 }
 
-/// The frame in a slot, or its copy with what was left for the interface to do before it; `None` if neither makes
-/// sense.
+/// Returns the frame in a slot, or its copy behind its offload header; `None` if both are malformed.
 fn packet<'a>(
     slot: &'a mut Slot<'_>,
     whole: Option<&'a mut [u8]>,
@@ -376,7 +375,7 @@ fn packet<'a>(
     Some(Packet { bytes, from, arrived, truncated })
 }
 
-/// The frame behind the room for a tag, with its tag if it has one; `None` if it is too short for that.
+/// Returns the frame behind the room for a tag, with its tag if it has one; `None` if it is too short.
 fn tagged(bytes: &mut [u8], tag: Option<[u16; 2]>) -> Option<&mut [u8]> {
     let Some([kind, value]) = tag else { return bytes.get_mut(TAG..) };
     bytes.get(..TAG + ADDRESSES)?;
@@ -386,14 +385,14 @@ fn tagged(bytes: &mut [u8], tag: Option<[u16; 2]>) -> Option<&mut [u8]> {
     Some(bytes)
 }
 
-/// A copy that the socket's queue had for a slot.
+/// The copy in the socket's queue of a slot's frame.
 struct Copy {
     is_whole: bool,
     is_link_down: bool,
 }
 
-/// Fetches the copy of a slot's frame, behind its offloads. It must be fetched whether it is wanted or not: the next
-/// slot's is behind it.
+/// Fetches the copy of a slot's frame, behind its offloads. It must be fetched even if it is not needed: the
+/// next slot's copy is behind it.
 fn fetch(socket: BorrowedFd<'_>, long: &mut Vec<u8>, slot: &Slot<'_>) -> Copy {
     long.resize(OFFLOAD_HEADER + LONGEST, 0);
     let mut is_link_down = false;
@@ -409,7 +408,7 @@ fn fetch(socket: BorrowedFd<'_>, long: &mut Vec<u8>, slot: &Slot<'_>) -> Copy {
     Copy { is_whole: false, is_link_down }
 }
 
-/// Says whether the error means that the interface is switched off, or no more.
+/// Returns whether the error means that the interface is switched off or removed.
 fn is_link_error(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::NETDOWN | Errno::NODEV | Errno::NXIO))

@@ -1,18 +1,18 @@
-//! The queues behind the devices, each with its feedback.
+//! The queues after the devices, each with its feedback.
 
 use softtimers_core::Timestamp;
 use softtimers_poll::{Feedback, FeedbackConfig, FeedbackStats, GateId, Input, Policy, Rounds};
 
 use super::gauge::Gauge;
 
-/// A queue between two stages, as the first one's poller sees it.
+/// A queue between two stages, on the side of the first stage's poller.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) gauge: Gauge,
     feedback: Feedback,
     low: Option<u32>,
     pub(super) gate: GateId,
-    /// Packets that had been offered at the last look.
+    /// Packets that had been offered at the last check.
     offered: u64,
 }
 
@@ -26,7 +26,7 @@ impl Queue {
         self.feedback.stats()
     }
 
-    /// Looks at the depth, and shuts or opens the gate.
+    /// Checks the depth, and shuts or opens the gate.
     pub(super) fn check<P: Policy>(&mut self, now: Timestamp, rounds: &mut Rounds<P>) -> Input {
         let offered = self.gauge.offered();
         if std::mem::replace(&mut self.offered, offered) != offered {
@@ -34,8 +34,8 @@ impl Queue {
         }
         let mut input = self.feedback.drained(now, self.gauge.depth());
         if let (Input::Shut(_), Some(low)) = (input, self.low) {
-            // The depth of the moment at which the consumer begins to know. Each time: it tells once, and by now others
-            // may have put more in, or have wanted to be told of another depth.
+            // The depth at the moment when the request takes effect. Requested each time: it notifies once,
+            // and others may have put more in meanwhile, or have requested another depth.
             let depth = self.gauge.wake_at(low);
             input = self.feedback.drained(now, depth);
         }
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Between two looks the consumer drained it below the low mark, and somebody else put a packet in.
+    /// Between two checks the consumer drained it below the low mark, and another thread put a packet in.
     #[test]
     fn the_low_mark_is_seen_although_more_was_offered() {
         let mut rounds: Rounds<Interrupts> = Rounds::new();
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(queue.stats().resumed, 1);
     }
 
-    /// A low mark is waited for again if somebody else has put in so much that it is not seen.
+    /// The low mark is requested again if another thread has put in so many packets that it is missed.
     #[test]
     fn a_low_mark_that_was_missed_is_waited_for_again() {
         let mut rounds: Rounds<Interrupts> = Rounds::new();

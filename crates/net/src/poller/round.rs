@@ -1,4 +1,4 @@
-//! A round of a poller: what the policies want of each device, carried out in turn, and the wait before it.
+//! A round of a poller: carries out the policies' actions for each device in turn, and the wait before it.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::devices::Place;
 use super::{Device, Host, Left, Outputs, Packet, Poller, Received, Sent, Woken};
 
 impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
-    /// Nothing else is to be done: policies are told, and may want wake-ups.
+    /// Called without other work: notifies the policies, which may enable wake-ups.
     pub(super) fn rest(
         &mut self,
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
@@ -26,13 +26,13 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(self.poll_at(self.host.now()))
     }
 
-    /// Returns when to look if no wake-up comes.
+    /// Returns when to poll if no wake-up comes.
     pub(super) fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.watchdog.bound(self.rounds.poll_at(now))
     }
 
-    /// Before a sleep: input that is shut for others, of which there are none, is opened.
-    pub(super) fn withhold_nothing_in_vain(&mut self) {
+    /// Called before a sleep: opens input that the CPU limit shut, if no other program needs the CPU.
+    pub(super) fn lift_cpu_limit_if_idle(&mut self) {
         if let Some(cpu) = &mut self.cpu {
             cpu.before_sleep(&mut self.rounds, &mut self.host);
         }
@@ -83,7 +83,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         }
     }
 
-    /// Notes a stage that began at `begin` and ends now.
+    /// Logs a stage that began at `begin` and ends now.
     fn log(&mut self, stage: Stage, source: SourceId, begin: Timestamp, packets: usize) {
         if let Some(log) = &mut self.stages {
             let end = self.host.now();
@@ -112,7 +112,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         let now = self.host.now();
         let turn = match &received {
             Ok(turn) => *turn,
-            // The turn is over, and the device is looked at again.
+            // The turn is over, and the device is polled again.
             Err(_) => Received { done: 0, more: true },
         };
         self.rounds.received(source, now, turn.done as u32, turn.more);
@@ -164,12 +164,12 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         }
     }
 
-    /// Says whether there is nothing to do now.
+    /// Returns whether there is no work now.
     fn is_at_rest(&self, now: Timestamp) -> bool {
         self.rounds.poll_at(now).is_none_or(|time| time > now)
     }
 
-    /// Looks at the wake-ups, sleeping until `until`.
+    /// Collects wake-ups, sleeping until `until`.
     pub(super) fn look(&mut self, until: Option<Timestamp>) -> io::Result<()> {
         let sleeps = until.is_none_or(|until| until > self.host.now());
         if !sleeps && !self.watching && !self.rounds.any_armed() {
@@ -190,6 +190,6 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 }
 
-/// Until an output that was full is tried again: a few packets later at most rates, and seldom enough to cost
+/// The time until a full output is tried again: a few packets later at most rates, and rarely enough to cost
 /// little.
 const RETRY: Duration = Duration::from_micros(100);

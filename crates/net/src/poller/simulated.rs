@@ -1,14 +1,14 @@
-//! A device and a machine on which time passes only when something is done: every policy and every handler can
-//! be tried there, and the same input gives the same output.
+//! A simulated device and machine, on which time passes only with work: for deterministic tests of policies
+//! and handlers.
 //!
 //! ```text
 //!   arrivals ─▶ ring, bounded ─▶ poll_rx ─▶ handler ─▶ output queue, bounded ─▶ descriptors ─▶ wire
 //!               │ dropped: interface        each step moves the clock by its cost
 //! ```
 //!
-//! Packets fall into the ring as the clock passes their times, whatever is being done meanwhile. The wake-up is an
-//! edge: it comes for a packet that arrives while it is enabled, and for no other, so that a poller which does
-//! not look again after arming loses packets here.
+//! Packets enter the ring as the clock passes their times, whatever the poller does meanwhile. The wake-up is
+//! an edge: it comes only for a packet that arrives while it is enabled, so a poller that does not check
+//! again after arming loses packets here.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,12 +23,12 @@ use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 use super::devices::Devices;
 use super::host::{Host, Woken};
 
-/// The costs of a poller's steps: the time by which each moves the clock.
+/// The costs of a poller's steps, by which each moves the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// A turn of receiving, whatever it finds; at least a nanosecond.
     pub receive_turn: Duration,
-    /// Each packet that is received, without what the handler does.
+    /// Each received packet, without the handler.
     pub packet: Duration,
     /// A turn of transmitting; at least a nanosecond.
     pub transmit_turn: Duration,
@@ -36,13 +36,13 @@ pub struct Costs {
     pub arm: Duration,
     /// The cost of being woken up.
     pub wake_up: Duration,
-    /// The cost of a sleep that ends by its time, of which the machine's account knows; and of which it does not know:
-    /// the timer's interrupt, which comes while the other program runs.
+    /// The cost of a sleep that times out: the part that the thread is charged with, and the part that it is
+    /// not, the timer's interrupt, which comes while the other program runs.
     pub timer: [Duration; 2],
 }
 
 impl Default for Costs {
-    /// About those of a UDP socket on Linux.
+    /// Returns costs similar to those of a UDP socket on Linux.
     fn default() -> Self {
         Costs {
             receive_turn: Duration::from_nanos(300),
@@ -87,8 +87,8 @@ pub struct SimulatedOutput {
 }
 
 impl SimulatedDevice {
-    /// Packets arrive at `arrivals`, in order. A ring of 256, an output queue of 256 and 8 descriptors, and
-    /// nothing takes time on the wire.
+    /// Makes a device whose packets arrive at `arrivals`, in order, with a ring of 256, an output queue of
+    /// 256 and 8 descriptors, and no time on the wire.
     pub fn new(
         clock: &Rc<ManualClock>,
         costs: Costs,
@@ -135,7 +135,7 @@ impl SimulatedDevice {
         self
     }
 
-    /// Packets that arrived, also those that were dropped.
+    /// Returns the number of packets that arrived, including dropped ones.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
@@ -170,7 +170,7 @@ impl SimulatedDevice {
         self.turns_while_armed
     }
 
-    /// The most packets that were taken in one turn.
+    /// Returns the most packets taken in one turn.
     pub fn most_taken(&self) -> usize {
         self.most_taken
     }
@@ -307,7 +307,7 @@ impl fmt::Debug for SimulatedDevice {
 /// while received.len() < 3 {
 ///     poller.wait(None, |packet, _| received.push(clock.now().saturating_duration_since(packet.arrived.unwrap())))?;
 /// }
-/// // The first woke it up, and the second came meanwhile.
+/// // The first one woke it up, and the second one came meanwhile.
 /// assert_eq!(received[0], Duration::from_nanos(11_300));
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -337,14 +337,14 @@ impl Machine {
 }
 
 impl Machine {
-    /// Removes the other program: while the poller sleeps, the CPU is idle. Else there is one that always computes,
-    /// whenever the poller sleeps.
+    /// Removes the other program: while the poller sleeps, the CPU is idle. Otherwise another program
+    /// computes whenever the poller sleeps.
     #[must_use]
     pub fn alone(self) -> Self {
         Machine { is_alone: true, ..self }
     }
 
-    /// Returns the time that the poller has slept: what was left to the other program.
+    /// Returns the time that the poller has slept, which was left to the other program.
     pub fn slept(&self) -> Duration {
         self.slept
     }
@@ -369,7 +369,7 @@ impl Host<SimulatedDevice> for Machine {
     }
 
     fn arm(&mut self, _: SourceId, device: &mut SimulatedDevice) -> io::Result<bool> {
-        // What arrives while it is being enabled wakes nobody.
+        // A packet that arrives while it is being enabled causes no wake-up.
         device.spend(self.costs.arm);
         device.armed = true;
         let empty = device.arm()?;
@@ -392,7 +392,7 @@ impl Host<SimulatedDevice> for Machine {
         self.is_alone
     }
 
-    /// Sleeping for ever with nothing to come returns at once: there would be no end.
+    /// Sleeping for ever without future packets returns at once, because it would never end.
     fn wait(
         &mut self,
         devices: &mut Devices<SimulatedDevice>,
@@ -431,5 +431,5 @@ fn catch_up(devices: &mut Devices<SimulatedDevice>) {
     devices.iter_mut().for_each(|(_, device)| device.catch_up());
 }
 
-/// Whatever is done takes some time, or a loop that waits for time to pass would not end.
+/// Every step takes some time, or a loop that waits for time to pass would not end.
 const LEAST: Duration = Duration::from_nanos(1);

@@ -1,13 +1,12 @@
-//! UDP as a device: no privileges, one system call for a turn.
+//! A UDP socket as a device: no privileges, one system call per turn.
 //!
 //! ```text
 //!   kernel's receive buffer ── recvmmsg, up to the quota ──▶ handler ──▶ UdpOutput ── sendmmsg ──▶
 //!       └ runs over: counted by the kernel ([`Drops::ring`])                 └ full: dropped, counted
 //! ```
 //!
-//! The receive buffer is the ring: it soaks up bursts while others have their turn, and what it has no room for
-//! costs this process nothing. Its size is the longest burst that is not lost
-//! ([`UdpSocket::request_recv_buffer`]).
+//! The receive buffer is the ring: it absorbs bursts while others have their turn, and excess packets cost
+//! this process nothing. Its size is the longest burst that is not lost ([`UdpSocket::request_recv_buffer`]).
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +23,7 @@ pub struct UdpDevice {
     output: UdpOutput,
     drops: Unwrapped,
     refusals: u64,
-    /// The error that ended a turn which had taken datagrams already; the next turn returns it.
+    /// The error that ended a turn after some datagrams; the next turn returns it.
     failure: Option<io::Error>,
 }
 
@@ -37,7 +36,8 @@ pub struct UdpOutput {
 }
 
 impl UdpDevice {
-    /// Room for 64 datagrams each way, of at most 2,048 bytes. The socket becomes non-blocking and counts drops.
+    /// Makes a device with room for 64 datagrams in each direction, of at most 2,048 bytes. The socket
+    /// becomes non-blocking and counts drops.
     ///
     /// # Errors
     /// The system's error.
@@ -45,8 +45,8 @@ impl UdpDevice {
         UdpDevice::with_room(socket, 64, 2_048)
     }
 
-    /// Room for `datagrams` in a receive, at most 1,024, and for four times as many that wait to be sent; of at
-    /// most `bytes` each, up to 65,535. Longer ones are cut off when they are received.
+    /// Makes a device with room for `datagrams` in a receive, at most 1,024, and for four times as many
+    /// waiting to be sent; of at most `bytes` each, up to 65,535. Longer ones are truncated when received.
     ///
     /// # Errors
     /// The system's error.
@@ -64,8 +64,8 @@ impl UdpDevice {
         })
     }
 
-    /// Asks the kernel when each datagram arrived ([`Packet::arrived`]); else policies that want to know take
-    /// arrivals as spread evenly over the time since the last look.
+    /// Asks the kernel for the arrival time of each datagram ([`Packet::arrived`]); otherwise policies assume
+    /// arrivals spread evenly over the time since the last look.
     ///
     /// # Errors
     /// The system's error.
@@ -74,12 +74,12 @@ impl UdpDevice {
         Ok(self)
     }
 
-    /// The socket that this device receives and sends by.
+    /// Returns the device's socket.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// ICMP answers met while receiving: datagrams of ours that nobody listened to.
+    /// Returns the number of ICMP answers met while receiving: our datagrams to closed ports.
     pub fn refusals(&self) -> u64 {
         self.refusals
     }
@@ -90,7 +90,7 @@ impl Device for UdpDevice {
     type Transmitter = UdpOutput;
 
     /// # Errors
-    /// The system's error. What was taken before is a turn of its own, and the error is told by the next.
+    /// The system's error. Datagrams taken before it make up a turn, and the next one returns the error.
     fn poll_rx(
         &mut self,
         quota: usize,
@@ -141,7 +141,7 @@ impl Device for UdpDevice {
                 None if batch.is_empty() => Left::Nothing,
                 None => Left::More,
                 Some(Stopped::WouldBlock | Stopped::NoBuffers) => Left::Blocked,
-                // About this datagram only: no route to its address, too long for the path.
+                // Only about this datagram: no route to its address, too long for the path.
                 Some(Stopped::Error(_)) => {
                     *failed += u64::from(batch.discard_first());
                     continue;
@@ -155,7 +155,7 @@ impl Device for UdpDevice {
         &mut self.output
     }
 
-    /// The kernel looks into the receive buffer when the wake-up is enabled.
+    /// The kernel checks the receive buffer when the wake-up is enabled.
     fn arm(&mut self) -> io::Result<bool> {
         Ok(true)
     }

@@ -1,7 +1,7 @@
-//! When devices are looked after whose rings can stop without a word: [`Watchdog`].
+//! [`Watchdog`]: periodic checks of devices whose rings can stop silently.
 //!
-//! A wake-up says that something came. A ring that takes nothing any more has none to send, and a poller that sleeps until
-//! one comes would sleep for ever. So such devices are asked now and then, and a sleep ends in time for that.
+//! A wake-up means that a packet came. A stopped ring sends none, and a poller that sleeps until one comes
+//! would sleep for ever. So such devices are checked from time to time, and a sleep ends in time for that.
 
 use std::io;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use softtimers_core::Timestamp;
 use super::device::Device;
 use super::devices::Devices;
 
-/// One deadline for all devices that want it.
+/// One deadline for all devices that need it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watchdog {
-    /// The shortest period that was asked for, and when it is over next.
+    /// The shortest requested period, and when it ends next.
     next: Option<(Duration, Timestamp)>,
 }
 
 impl Watchdog {
-    /// A device was added.
+    /// Notes that a device was added.
     pub(super) fn add<D: Device>(&mut self, device: &D, now: Timestamp) {
         let Some(period) = device.watchdog_period() else { return };
         let period = self.next.map_or(period, |(other, _)| period.min(other));
         self.next = Some((period, now + period));
     }
 
-    /// Returns when devices are to be looked after next.
+    /// Returns when to check the devices next.
     pub(super) fn at(&self) -> Option<Timestamp> {
         self.next.map(|(_, at)| at)
     }
 
-    /// A sleep until then, or until this is due.
+    /// Bounds a sleep by the next check.
     pub(super) fn bound(&self, until: Option<Timestamp>) -> Option<Timestamp> {
         until.into_iter().chain(self.at()).min()
     }
 
-    /// Looks after all devices if it is time; when none of them wants it any more, never again.
+    /// Checks all devices if it is time; stops when no device needs it any more.
     ///
     /// # Errors
-    /// The first of a device; the others were looked after, too.
+    /// The first error of a device; the others were checked, too.
     pub(super) fn visit<D: Device>(&mut self, devices: &mut Devices<D>, now: Timestamp) -> io::Result<()> {
         if self.at().is_none_or(|at| now < at) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Watchdog {
     }
 }
 
-/// The period that devices of interfaces want: packets that come within one or two of these may be lost, and a wake-up
-/// in each costs nothing that can be measured.
+/// The period of interface devices: packets of one or two periods may be lost, and a wake-up per period has
+/// no measurable cost.
 #[cfg(feature = "packet")]
 pub(super) const PERIOD: Duration = Duration::from_secs(1);

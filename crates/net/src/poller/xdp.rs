@@ -1,4 +1,4 @@
-//! AF_XDP as a device: frames by rings in shared memory, before the kernel has made packets of them.
+//! AF_XDP as a device: frames in shared rings, before the kernel has made packets of them.
 //!
 //! ```text
 //!   interface ─▶ program ─▶ receive ring ─▶ handler ─▶ output ─▶ send ring ─▶ interface
@@ -6,25 +6,25 @@
 //!                              └ full: the kernel drops, and counts
 //! ```
 //!
-//! Devices that are made together share their frames' memory, so a frame that came in by one leaves by another
-//! without a copy of ours: [`Outputs::pass`](super::Outputs::pass). The kernel copies each frame once in and once
-//! out, which every driver can.
+//! Devices that are made together share their frames' memory, so a frame that came in by one leaves by
+//! another without a copy in this process: [`Outputs::pass`](super::Outputs::pass). The kernel copies each
+//! frame once in and once out, which every driver can.
 //!
-//! # What the device takes, and what it misses
+//! # Effects and limits
 //!
-//! As long as it lives, all that the interface receives comes here, and nothing gets to this machine's own stack.
-//! It ends with the process, also with one that is killed, and leaves nothing behind. Another XDP program that is
-//! attached already stays, and is named in the error.
+//! As long as it lives, it gets all received frames of the interface, and none reaches this machine's own
+//! stack. It ends with the process, also if that is killed, without leftovers. It does not replace another
+//! XDP program, but names it in the error.
 //!
 //! It needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`; for its memory, `CAP_IPC_LOCK` or enough of
 //! `RLIMIT_MEMLOCK`.
 //!
-//! Between the two ends of a virtual cable (veth) much is left undone that an interface would do: a sender's
-//! checksums are not filled in, which this device notices, and its VLAN tags are not in the frame, which nobody can.
-//! `ethtool -K PEER txvlan off` at the sender has them put in. The kernel does not let such a sender join segments
-//! while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
+//! Between the two ends of a virtual cable (veth) the work of an interface is omitted: a sender's checksums
+//! are not filled in, which this device detects, and its VLAN tags are not in the frame, which cannot be
+//! detected. `ethtool -K PEER txvlan off` at the sender inserts them. The kernel does not let such a sender
+//! join segments while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
 //!
-//! Several threads can have some of the queues each: [`XdpDevice::sharded`].
+//! Several threads can share the queues: [`XdpDevice::sharded`].
 //!
 //! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
 //!
@@ -90,7 +90,7 @@ pub struct XdpDevice {
     invalid: u64,
     gone: bool,
     interface: u32,
-    /// The interface's drops before, if that is for us to tell.
+    /// The interface's drops before, if this device reports them.
     dropped_before: Option<u64>,
     /// One descriptor for all of several queues.
     together: Option<Epoll>,
@@ -103,8 +103,8 @@ pub struct XdpConfig {
     /// Frames in each ring, a power of two from 64 to 32,768: the longest burst that is not lost. The memory of each
     /// device is twice as many chunks of 2 KiB and 128 more, pinned; by default 2,048 in a ring, so 8.25 MiB.
     pub entries: u32,
-    /// Has the program drop frames while a poller has shut the input. It is the cheapest place, but then no burst that
-    /// comes meanwhile waits in the ring: by default it is `false`.
+    /// Makes the program drop frames while a poller has shut the input. That is the cheapest place, but then
+    /// bursts meanwhile are not buffered in the ring: `false` by default.
     pub drop_while_shut: bool,
 }
 
@@ -115,7 +115,7 @@ struct Queue {
     ring: Borrower,
     received: Consumer<Descriptor>,
     fill: Producer<u64>,
-    /// Chunks that are to be filled, in `fill` or with the kernel, or are full.
+    /// Chunks that are in `fill`, with the kernel, or full.
     lent: usize,
     entries: usize,
     /// Free chunks between turns and shortly after frames.
@@ -129,7 +129,7 @@ impl Default for XdpConfig {
 }
 
 impl XdpDevice {
-    /// On one interface, as [`on_all`](Self::on_all).
+    /// Makes a device on one interface, as [`on_all`](Self::on_all).
     ///
     /// # Errors
     /// As there.
@@ -138,8 +138,8 @@ impl XdpDevice {
         devices.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// On each of these interfaces, with frames that can go from one to another without a copy. What they receive
-    /// comes here from now on.
+    /// Makes a device on each of these interfaces, with frames that can go from one to another without a
+    /// copy. The devices get all received frames from now on.
     ///
     /// # Errors
     /// `InvalidInput` for a number of entries that is not allowed, or an MTU that no frame's memory has room for;
@@ -150,18 +150,19 @@ impl XdpDevice {
         Self::open(&ports, config)
     }
 
-    /// As [`on_all`](Self::on_all), in `shares`: each has a device of each interface, to be driven by a thread of its own,
-    /// and frames go from one to another without a copy within a share, as they do there. An interface deals its queues
-    /// out, and which frames come by one queue is its own choice; those of a flow do. Of [`Drops::interface`] the first
-    /// share tells.
+    /// As [`on_all`](Self::on_all), in `shares`: each has a device of each interface, to be driven by its own
+    /// thread, and frames go from one to another without a copy within a share. An interface's queues are
+    /// distributed over the shares; the interface decides which flows use which queue. The first share
+    /// reports [`Drops::interface`].
     ///
     /// # Errors
-    /// As there; `InvalidInput` too for no shares, for more than an interface has queues of either way, and with
-    /// [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for none.
+    /// As there; also `InvalidInput` for no shares, for more than an interface has queues of either way, and
+    /// with [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for
+    /// none.
     pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
         let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
         let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        // The kernel drops in silence what is sent by a queue that is not there.
+        // The kernel silently drops frames sent by a queue that does not exist.
         let few = |port: &&Port<'_>| (port.queues.min(port.send_queues) as usize) < shares;
         if let Some(Port { name, queues, send_queues, .. }) = ports.iter().find(few) {
             return refused(format!(
@@ -186,7 +187,7 @@ impl XdpDevice {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let queues: u32 = ports.iter().map(|port| port.queues).sum();
-        // An output may have as many as a ring on their way, and keep some for later.
+        // An output may have a ring's worth of chunks under way, and keep some spare ones.
         let outputs = (ports.len() * shares) as u32;
         let chunks = queues * entries + outputs * (entries + output::SPARE as u32);
         let umem = Arc::new(Umem::new(chunks, chunk_size(ports)?)?);
@@ -199,7 +200,7 @@ impl XdpDevice {
         Ok(all)
     }
 
-    /// Its queues in turn to each share.
+    /// Distributes its queues to the shares in turn.
     fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig, shares: usize) -> io::Result<Vec<Self>> {
         Redirect::check(port.index, port.name)?;
         let (mut queues, mut outputs) = (Vec::new(), Vec::new());
@@ -236,12 +237,13 @@ impl XdpDevice {
         dealt.into_iter().zip(outputs).enumerate().map(device).collect()
     }
 
-    /// Returns the number of the interface's queues that the device receives by.
+    /// Returns the number of the interface's queues from which the device receives.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// The longest frame that there is room for; the kernel drops longer ones, which come when an MTU was raised since.
+    /// Returns the longest frame for which there is room; the kernel drops longer ones, which come if an MTU
+    /// was raised later.
     pub fn longest(&self) -> usize {
         self.umem.chunk_size() - HEADROOM
     }
@@ -251,7 +253,7 @@ impl XdpDevice {
         self.gone
     }
 
-    /// Fails when the interface was removed, once: the kernel tells it once, and wakes nobody.
+    /// Fails once if the interface was removed: the kernel reports it once, without a wake-up.
     fn check(&mut self) -> io::Result<()> {
         if sockopt::take_error(self.queues[0].socket.as_fd()).is_err() {
             self.gone = true;
@@ -265,8 +267,8 @@ impl Device for XdpDevice {
     type Address = FrameInfo;
     type Transmitter = XdpOutput;
 
-    /// Frames of virtual cables whose checksum is not filled in say so ([`FrameInfo::offload`]). When they arrived is
-    /// not known.
+    /// For frames of virtual cables, [`FrameInfo::offload`] reports a missing checksum. The arrival time is
+    /// unknown.
     fn poll_rx(
         &mut self,
         quota: usize,
@@ -276,7 +278,7 @@ impl Device for XdpDevice {
         let (mut done, all) = (0, queues.len());
         for _ in 0..all {
             let queue = &mut queues[*next];
-            // The next turn is another queue's, also if this one is never empty.
+            // The next turn uses another queue, even if this one is never empty.
             *next = (*next + 1) % all;
             let before = done;
             while done < quota {
@@ -308,7 +310,7 @@ impl Device for XdpDevice {
         &mut self.output
     }
 
-    /// Looks at the rings once more, and whether the interface is still there.
+    /// Checks the rings once more, and whether the interface still exists.
     fn arm(&mut self) -> io::Result<bool> {
         for queue in &mut self.queues {
             queue.refill(&self.umem);
@@ -335,7 +337,7 @@ impl Device for XdpDevice {
     }
 
     /// # Errors
-    /// `ENODEV` once, if the interface was removed and nothing else has told it: no wake-up does.
+    /// `ENODEV` once, if the interface was removed and that was not reported yet: there is no wake-up for it.
     fn watchdog(&mut self) -> io::Result<()> {
         self.check()
     }
@@ -353,7 +355,7 @@ impl Device for XdpDevice {
         let mut ring = self.invalid;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;
-            // A frame that met no empty chunk is among the first.
+            // Frames without an empty chunk are included in the first.
             ring += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
         }
         Ok(Drops { interface, ring, output: self.output.dropped(), ..Drops::default() })
@@ -370,7 +372,7 @@ impl AsFd for XdpDevice {
 }
 
 impl Queue {
-    /// Shows a received frame; `false`: there is none where the kernel says.
+    /// Shows a received frame; `false` if the kernel's descriptor is invalid.
     fn show(
         &mut self,
         umem: &Umem,
@@ -398,7 +400,7 @@ impl Queue {
             umem.take(wanted - self.spare.len(), &mut self.spare);
         }
         for chunk in self.spare.drain(..) {
-            // There is room: no more are lent than the ring has entries.
+            // There is room: at most as many are lent as the ring has entries.
             self.fill.push(umem.lend(chunk, &self.ring));
             self.lent += 1;
         }
@@ -414,7 +416,7 @@ fn together(queues: &[Queue]) -> io::Result<Option<Epoll>> {
     Ok(Some(together))
 }
 
-/// The sockets that are opened by and by, on one memory.
+/// The sockets that are opened one after the other, on one memory.
 struct Sockets {
     umem: Arc<Umem>,
     /// The socket that the memory was registered with.
@@ -426,7 +428,7 @@ impl Sockets {
     /// The socket of a share's first queue, which also sends.
     fn open_both(&mut self, port: &Port<'_>, queue: u32) -> io::Result<(Queue, XdpOutput)> {
         let (queue, to_send, completed) = self.open(port, queue)?;
-        // Where it is not known, a wake-up sends fewer and there are more of them.
+        // On a kernel without this option, a wake-up sends fewer and there are more of them.
         let _ = xdp::set_send_budget(queue.socket.as_fd(), self.entries);
         let socket = queue.socket.try_clone()?;
         let room = self.entries as usize;
@@ -496,7 +498,7 @@ impl<'a> Port<'a> {
         Ok(Port { name, index, mtu, queues, send_queues })
     }
 
-    /// A socket that gets nothing, and has the interface take frames for others as long as it lives.
+    /// Makes a socket without frames that keeps the interface promiscuous as long as it lives.
     fn promiscuous(&self) -> io::Result<Option<OwnedFd>> {
         let socket = packet::frames(self.index, 0, |_| Ok(()))?;
         packet::hear_all(socket.as_fd(), self.index)?;
@@ -504,8 +506,8 @@ impl<'a> Port<'a> {
     }
 }
 
-/// The interface's losses before the program saw the frames. A driver that runs the program counts among its drops what
-/// the program and the sockets dropped (veth, virtio_net), which they count themselves.
+/// Returns the interface's losses before the program saw the frames. A driver that runs the program includes
+/// in its drops those of the program and the sockets (veth, virtio_net), which count them themselves.
 fn lost_before(interface: u32, redirect: &Redirect) -> io::Result<u64> {
     let lost = if redirect.is_in_driver() { rtnetlink::missed } else { rtnetlink::dropped };
     Ok(lost(interface)?)
@@ -524,8 +526,8 @@ fn chunk_size(ports: &[Port<'_>]) -> io::Result<usize> {
     Ok(if longest <= CHUNK_SIZES[0] { CHUNK_SIZES[0] } else { CHUNK_SIZES[1] })
 }
 
-/// Binds a socket to a queue, which the kernel takes from a socket that was closed only some milliseconds later, and
-/// tells nobody.
+/// Binds a socket to a queue, which the kernel releases from a closed socket only some milliseconds later,
+/// without notice.
 fn when_free(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..50 {
         match bind() {
@@ -540,9 +542,9 @@ fn when_free(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
 
 /// Two frames to a page, and one.
 const CHUNK_SIZES: [usize; 2] = [2_048, 4_096];
-/// The kernel leaves so much free before each frame (`XDP_PACKET_HEADROOM`).
+/// The space that the kernel leaves before each frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
 /// Ethernet's header with two tags.
 const LINK_HEADER: usize = 22;
-/// Each takes its share of memory.
+/// Each queue takes its share of memory.
 const MOST_QUEUES: u32 = 64;

@@ -1,16 +1,16 @@
-//! How much is sent to somebody who may not have asked for it: a [`Budget`] for each client, [`PrefixRates`] for its
-//! neighbours together.
+//! Limits on answers to clients with possibly forged addresses: a [`Budget`] for each client, [`PrefixRates`]
+//! for its neighbours together.
 //!
-//! Anybody can send a datagram with somebody else's address, and a second one. So nothing that a relay sees shows that the
-//! answers reach who asked, and it must not be worth asking in another's name:
+//! Anyone can send datagrams with a forged source address. So a relay cannot know whether answers reach the
+//! real sender, and forging addresses must not pay:
 //!
 //! | what | bound | the model |
 //! |---|---|---|
-//! | a client | three times the bytes, and the datagrams, that it has sent, for life | QUIC before an address is validated, RFC 9000, section 8.1; here it never is |
+//! | a client | at most three times the bytes and datagrams that it has sent in total | QUIC before an address is validated, RFC 9000, section 8.1; here it never is |
 //! | an IPv4 /24, an IPv6 /56 | answers a second | response rate limiting of name servers (BIND: `rate-limit`, its prefixes) |
 //!
-//! A budget begins at zero. So a client that is forgotten and comes back has none that it has not sent for since, and for
-//! any address the bound holds over all its lives together.
+//! A budget begins at zero. So a client that is forgotten and returns starts without credit, and for any
+//! address the bound holds over all its entries together.
 //!
 //! Both are state machines: time and lengths go in, a verdict comes out.
 
@@ -24,7 +24,8 @@ use softtimers_core::{Rate, Timestamp};
 
 /// The traffic of a client in both directions.
 ///
-/// After each answer that was [spent](Self::spend), at most `ratio` times as much has gone out as came in, of each of these:
+/// After each answer that was [spent](Self::spend), at most `ratio` times as much has gone out as came in,
+/// for each of these:
 ///
 /// - datagrams, or many empty answers would cost nothing;
 /// - bytes of payload;
@@ -45,13 +46,13 @@ struct Traffic {
 }
 
 impl Budget {
-    /// A datagram with so much payload has come from the client.
+    /// Counts a datagram of the client with `bytes` of payload.
     pub(crate) fn receive(&mut self, bytes: usize) {
         self.received.add(bytes);
     }
 
-    /// Says whether an answer of `bytes` may be sent: with it, the client has got no more than `ratio` times what it
-    /// sent.
+    /// Returns whether an answer of `bytes` may be sent: with it, the client has received at most `ratio`
+    /// times its own traffic.
     pub(crate) fn allows(&self, bytes: usize, ratio: u32) -> bool {
         let (mut sent, received, ratio) = (self.sent, self.received, u64::from(ratio));
         sent.add(bytes);
@@ -60,7 +61,7 @@ impl Budget {
             && sent.filled <= received.filled.saturating_mul(ratio)
     }
 
-    /// An answer with so much payload is sent, whether that was allowed or not.
+    /// Counts an answer with `bytes` of payload, whether it was allowed or not.
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.sent.add(bytes);
     }
@@ -83,9 +84,10 @@ impl Traffic {
 /// Answers a second to each prefix of addresses: /24 of IPv4, /56 of IPv6.
 ///
 /// A prefix may be [`BURST`] ahead of the rate, and always gets one answer when its time has come. It is the virtual
-/// scheduling algorithm (ITU-T I.371), a time for each prefix. A table of fixed size holds them, and nobody's entry
-/// is ever given to somebody else: prefixes that fall into one place share its rate. Which do is a keyed hash's secret, so
-/// that nobody can choose whose answers to use up, but by his address. Clones have one account: relays of several threads.
+/// scheduling algorithm (ITU-T I.371), a time for each prefix. A table of fixed size holds them, and entries
+/// are never reassigned: prefixes with the same place share its rate. A keyed hash with a secret key decides
+/// which do, so that an attacker cannot choose whose answers to use up, except by its address. Clones share
+/// one account, for relays of several threads.
 ///
 /// # Cost
 /// A hash; half a mebibyte.
@@ -98,7 +100,7 @@ pub(crate) struct PrefixRates {
 }
 
 impl PrefixRates {
-    /// At this rate, and nobody has had any yet.
+    /// Makes an empty account at this rate.
     pub(crate) fn new(rate: Rate) -> Self {
         PrefixRates {
             interval: rate.interval().as_nanos() as u64,
@@ -107,7 +109,7 @@ impl PrefixRates {
         }
     }
 
-    /// Says whether an answer may go to this address now; if so, it is counted.
+    /// Returns whether an answer may go to this address now; if so, counts it.
     pub(crate) fn take(&self, now: Timestamp, to: IpAddr) -> bool {
         let prefix = match to.to_canonical() {
             IpAddr::V4(ip) => u128::from(u32::from(ip) >> 8),
@@ -120,7 +122,7 @@ impl PrefixRates {
             let allowed = earned <= now.saturating_add(BURST.as_nanos() as u64);
             allowed.then(|| earned.max(now).saturating_add(self.interval))
         };
-        // Nothing else hangs on it, so its order among other memory does not matter.
+        // No other memory depends on it, so relaxed ordering suffices.
         self.earned[place].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 }
@@ -129,7 +131,8 @@ impl PrefixRates {
 const FILLED: u64 = 18;
 /// The time by which a prefix may be ahead of its rate.
 pub(crate) const BURST: Duration = Duration::from_millis(100);
-/// A power of two, so that hashes spread evenly. To use up all of them at the default rate takes 65 million answers a second.
+/// A power of two, so that hashes spread evenly. Using up all of them at the default rate takes 65 million
+/// answers a second.
 const PLACES: usize = 1 << 16;
 
 #[cfg(test)]
@@ -140,8 +143,8 @@ mod tests {
 
     const WAYS: usize = 6;
 
-    /// A datagram as one, and its bytes as payload, in IPv4 and IPv6, in the frames of both, and on the wire with what stands
-    /// between frames.
+    /// The cost of a datagram: as one, as payload, in IPv4 and IPv6, in the frames of both, and on the wire
+    /// with inter-frame overhead.
     fn costs(payload: u64) -> [u64; WAYS] {
         let (ipv4, ipv6) = (payload + 28, payload + 48);
         let frame = |packet: u64| (packet + 18).max(64);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes, and however often the client is forgotten in between.
+        /// For any traffic, and however often the client is forgotten in between.
         #[test]
         fn no_life_and_no_number_of_lives_gets_more_than_the_ratio(
             steps in prop::collection::vec((0..4u8, prop_oneof![0..60usize, 0..2_000usize]), 0..200),
@@ -209,7 +212,8 @@ mod tests {
         assert!(!Budget::default().allows(0, 3));
     }
 
-    /// Their frames are as long as those of 18 bytes, so a long answer beside empty ones would be one too many.
+    /// Their frames are as long as those of 18 bytes, so a long answer after empty requests would exceed the
+    /// ratio.
     #[test]
     fn short_answers_count_as_their_frames() {
         let mut budget = Budget::default();
@@ -223,7 +227,7 @@ mod tests {
     fn neighbours_share_and_strangers_do_not() {
         let rates = PrefixRates::new(Rate::per_second(1).unwrap());
         let other = rates.clone();
-        // Whoever of two relays is asked.
+        // Either of two relays counts.
         let take = |text: &str| {
             let asked = if text.len() % 2 == 0 { &rates } else { &other };
             asked.take(Timestamp::from_micros(7), text.parse().unwrap())
@@ -234,7 +238,7 @@ mod tests {
         }
         assert!(take("2001:db8:1:100::1"));
         assert!(!take("2001:db8:1:1ff::ffff"));
-        // By one chance in 65,536 two that are no neighbours share a place, so several are asked.
+        // With probability 1 in 65,536 two that are not neighbours share a place, so several are tried.
         assert!(
             ["198.51.101.1", "203.0.113.1", "192.0.2.1"].into_iter().filter(|text| take(text)).count() >= 2
         );

@@ -1,6 +1,6 @@
-//! Who sends to the relay: [`Clients`], a table of bounded size that strangers fill.
+//! [`Clients`]: the table of the relay's clients, of bounded size and with untrusted contents.
 //!
-//! It reads no clock and opens no socket, so a million spoofed sources are a loop in a test.
+//! It reads no clock and opens no socket, so a test can simulate a million spoofed sources.
 //!
 //! ```text
 //!   new source ─▶ room? ───────────────────────────────────────────▶ opened
@@ -11,14 +11,14 @@
 //!             else within its budget? ─▶ and its prefix's rate? ───▶ sent, or withheld and counted
 //! ```
 //!
-//! **A new client always finds a place.** A relay cannot tell a new client from a spoofed source, so it gives everybody a
-//! place, and takes it from who makes the least of it: first by *turns*, the times that a client has sent again after an
-//! answer; then by the bytes exchanged in them; then by how long it has been silent. Turns come before bytes because a
-//! spoofer chooses the size of its packets, but has to send one more for each turn. Turns and bytes halve with each second
-//! of silence, so that nobody holds a place by what it did long ago.
+//! **A new client always gets a place.** A relay cannot distinguish a new client from a spoofed source, so
+//! it accepts all, and evicts the one that uses the relay least: first by *turns*, the times that a client
+//! has sent again after an answer; then by the bytes exchanged in them; then by how long it has been silent.
+//! Turns come before bytes because a spoofer chooses the size of its packets, but has to send one more for
+//! each turn. Turns and bytes halve with each second of silence, so that old traffic does not keep a place.
 //!
-//! A client in two-way use therefore outlasts any number of sources that send once, or fewer times than it. Who is
-//! compared with it is drawn by keys of the system's making, so nobody can aim at one client.
+//! A client in two-way use therefore outlasts any number of sources that send once, or fewer times than it.
+//! The clients that are compared are drawn with secret keys, so an attacker cannot target one client.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,17 +30,17 @@ use super::answers::{Budget, PrefixRates};
 use super::config::{ClientLimits, NotSent, RelayStats};
 use super::places::Places;
 
-/// Names one client; never another one, however long it is kept.
+/// Names one client, and never another one, however long it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId {
     pub(super) slot: u32,
     serial: u64,
 }
 
-/// The clients there are, each with an outlet of its own: a socket, or in a test a number.
+/// The present clients, each with its outlet: a socket, or in a test a number.
 ///
 /// # Cost
-/// Each operation looks at no more than 64 clients, and hashes two addresses.
+/// Each operation compares at most 64 clients, and hashes two addresses.
 #[derive(Debug)]
 pub(crate) struct Clients<O> {
     limits: ClientLimits,
@@ -48,13 +48,13 @@ pub(crate) struct Clients<O> {
     by_source: HashMap<SocketAddr, u32>,
     slots: Vec<Option<Client<O>>>,
     free: Vec<u32>,
-    /// The slots with a client, in no order: those that may go are drawn of them.
+    /// The slots with a client, unordered: candidates for eviction are drawn from them.
     taken: Vec<u32>,
-    /// Secret keys, by which the clients are drawn that are compared.
+    /// Secret keys that select the clients to compare.
     keys: RandomState,
     serial: u64,
     rates: PrefixRates,
-    /// The counters so far; a relay adds what it counts itself.
+    /// The counters so far; a relay adds its own counts.
     pub(crate) stats: RelayStats,
 }
 
@@ -69,16 +69,16 @@ struct Client<O> {
     budget: Budget,
     /// When it last sent.
     seen: Timestamp,
-    /// It was answered since.
+    /// Whether it was answered since.
     answered: bool,
-    /// Times that it has sent after an answer.
+    /// How often it has sent after an answer.
     turns: u64,
-    /// Bytes that had gone both ways at the last of them.
+    /// Bytes exchanged in both directions by the last of them.
     exchanged: u64,
 }
 
 impl ClientId {
-    /// Returns the client's index in the table: a small number, another client's when it is gone.
+    /// Returns the client's index in the table: a small number, reused when it is gone.
     pub fn slot(self) -> u32 {
         self.slot
     }
@@ -91,7 +91,7 @@ impl<O> Clients<O> {
         Clients::sharing(limits, rates, places)
     }
 
-    /// Creates an empty table with answers to prefixes counted where others count theirs, and with these places.
+    /// Creates an empty table that shares its account of answers to prefixes, with these places.
     pub(crate) fn sharing(limits: ClientLimits, rates: PrefixRates, places: Places) -> Self {
         Clients {
             places,
@@ -107,7 +107,7 @@ impl<O> Clients<O> {
         }
     }
 
-    /// A packet of `bytes` from `source`: its client, if it is one.
+    /// Counts a packet of `bytes` from `source`. Returns its client, if there is one.
     pub(crate) fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
         let slot = *self.by_source.get(&source)?;
         let client = self.slots[slot as usize].as_mut()?;
@@ -120,19 +120,20 @@ impl<O> Clients<O> {
         Some(ClientId { slot, serial: client.serial })
     }
 
-    /// Makes room for one client more: who had to go for it, if somebody had to.
+    /// Makes room for one more client. Returns the outlet of the client that was evicted for it, if any.
     pub(crate) fn make_room(&mut self, now: Timestamp) -> Option<O> {
         if self.places.has_room(self.by_source.len()) { None } else { self.evict(now) }
     }
 
-    /// Forgets a client that makes little use of the relay, and keeps its place for another; `None` if there is no client.
+    /// Forgets a client that uses the relay little, and keeps its place for another; `None` if there is no
+    /// client.
     pub(crate) fn evict(&mut self, now: Timestamp) -> Option<O> {
         let slot = self.least_used(now)?;
         self.stats.evicted += 1;
         self.remove(slot)
     }
 
-    /// Takes up a client, whose first packet has `bytes` bytes. There must be room.
+    /// Adds a client, whose first packet has `bytes` bytes. There must be room.
     pub(crate) fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
         self.serial += 1;
         self.stats.opened += 1;
@@ -161,11 +162,11 @@ impl<O> Clients<O> {
         ClientId { slot, serial: self.serial }
     }
 
-    /// An answer of `bytes` is about to be sent to a client: where to, if it may be. It counts as sent then, whatever becomes
-    /// of it; each copy needs a verdict of its own.
+    /// Returns where to send an answer of `bytes` to a client, if it may be sent. It then counts as sent in
+    /// any case; each copy needs its own verdict.
     ///
     /// # Errors
-    /// [`NotSent`]: it must not be sent; that is counted.
+    /// [`NotSent`] if it must not be sent, which is counted.
     pub(crate) fn answer(
         &mut self,
         now: Timestamp,
@@ -197,12 +198,12 @@ impl<O> Clients<O> {
         Ok(client.source)
     }
 
-    /// The outlet of a client, if it is still there.
+    /// Returns the outlet of a client, if it still exists.
     pub(crate) fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
         find(&mut self.slots, id).map(|client| &mut client.outlet)
     }
 
-    /// The client in a slot, if there is one.
+    /// Returns the client in a slot, if there is one.
     pub(crate) fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
         let client = self.slots.get_mut(slot as usize)?.as_mut()?;
         Some((ClientId { slot, serial: client.serial }, &mut client.outlet))
@@ -224,12 +225,12 @@ impl<O> Clients<O> {
         self.leave(id.slot).map_or(Expiry::None, Expiry::Forgotten)
     }
 
-    /// The system gave no socket for a client that is not there yet.
+    /// Counts a new client for which the system had no socket.
     pub(crate) fn no_socket(&mut self) {
         self.stats.no_socket += 1;
     }
 
-    /// Forgets a client for which the system has no place. It was none.
+    /// Forgets a client for which the system has no socket; it does not count as a client.
     pub(crate) fn abandon(&mut self, id: ClientId) -> Option<O> {
         find(&mut self.slots, id)?;
         self.stats.opened -= 1;
@@ -237,7 +238,7 @@ impl<O> Clients<O> {
         self.leave(id.slot)
     }
 
-    /// Forgets a client whose place nobody waits for here.
+    /// Forgets a client and frees its place.
     fn leave(&mut self, slot: u32) -> Option<O> {
         let outlet = self.remove(slot);
         self.places.give_back(self.by_source.len());
@@ -256,7 +257,7 @@ impl<O> Clients<O> {
         Some(client.outlet)
     }
 
-    /// Finds the client that makes the least use of the relay, among some that are drawn, or all if they are as few.
+    /// Finds the client that uses the relay least, among a random sample, or all if they are few.
     fn least_used(&mut self, now: Timestamp) -> Option<u32> {
         let (clients, mut least) = (self.taken.len(), None);
         let mut random = Random::stream(self.keys.hash_one((self.serial, self.stats.evicted)), 0);
@@ -272,7 +273,7 @@ impl<O> Clients<O> {
 }
 
 impl<O> Client<O> {
-    /// The use that it makes of the relay; the least goes first, and of equal ones the one that came first.
+    /// Returns its use of the relay; the least is evicted first, and of equal ones the one that came first.
     fn use_at(&self, now: Timestamp) -> (u64, u64, Timestamp, u64) {
         let halvings = now.saturating_duration_since(self.seen).as_secs().min(63);
         (self.turns >> halvings, self.exchanged >> halvings, self.seen, self.serial)
@@ -286,16 +287,16 @@ fn find<O>(slots: &mut [Option<Client<O>>], id: ClientId) -> Option<&mut Client<
 /// The verdict on a client that may have been silent for its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry<O> {
-    /// It is to be asked again then.
+    /// Check again then.
     Later(Timestamp),
-    /// It is forgotten, and this was its outlet.
+    /// It is forgotten; this was its outlet.
     Forgotten(O),
-    /// It was not there any more.
+    /// It was gone already.
     None,
 }
 
-/// Clients that are compared when one has to go: a packet must cost a bounded time. Where nine of ten clients make
-/// good use of the relay, one of the tenth is found but for once in 850 times.
+/// Clients that are compared for an eviction: a packet must cost a bounded time. If nine of ten clients use
+/// the relay well, one of the others is found except once in 850 times.
 const COMPARED: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How a relay is set up, and what it counts.
+//! The settings and the counters of a relay.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,18 +15,19 @@ pub struct RelayConfig {
     pub upstream: SocketAddr,
     /// The limits on clients.
     pub clients: ClientLimits,
-    /// The receive buffer that is asked of the kernel for each socket, in bytes. It may grant less.
+    /// The receive buffer to request for each socket, in bytes. The kernel may grant less.
     pub recv_buffer: usize,
     /// The loop that waits.
     pub events: LoopConfig,
-    /// Called when an answer is withheld for the first time, to say so while it happens; [`RelayStats`] counts all.
+    /// Called when an answer is withheld for the first time, to report it at once; [`RelayStats`] counts all.
     pub on_first_withheld: Option<fn(NotSent)>,
-    /// Called with the upstream's address when it, or a host on the way, first says that it is not there.
+    /// Called with the upstream's address when it, or a host on the path, first reports it unreachable
+    /// (ICMP).
     pub on_first_refused: Option<fn(SocketAddr)>,
 }
 
 impl RelayConfig {
-    /// From any free port of the loopback interface to `upstream`.
+    /// Returns the settings for a relay from any free port of the loopback interface to `upstream`.
     pub fn to(upstream: SocketAddr) -> Self {
         RelayConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -43,9 +44,10 @@ impl RelayConfig {
 /// Why an answer was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NotSent {
-    /// Its client is not there any more.
+    /// Its client is gone.
     Gone,
-    /// The client with this address would have got too much for what it sent: [`ClientLimits::answer_ratio`].
+    /// The client with this address would have received too much for its own traffic:
+    /// [`ClientLimits::answer_ratio`].
     Budget(SocketAddr),
     /// The prefix of this client has got too many answers lately: [`ClientLimits::answers_per_prefix`].
     Rate(SocketAddr),
@@ -56,16 +58,16 @@ pub enum NotSent {
 pub struct ClientLimits {
     /// The most clients at once; at least one. Each takes a descriptor.
     pub most: u32,
-    /// A client is forgotten when it has sent nothing for so long. What it is sent does not count (RFC 4787,
-    /// REQ-6), or an upstream that streams would keep a vanished client for ever.
+    /// A client is forgotten when it has sent nothing for this time. Traffic to it does not count (RFC 4787,
+    /// REQ-6), or a streaming upstream would keep a vanished client for ever.
     pub idle: Duration,
-    /// A client that is not trusted is sent at most this multiple of the bytes, and of the datagrams, that it has
-    /// sent, for life. Nothing that a client sends over UDP shows that it receives, so no packet of its lifts this.
+    /// An untrusted client gets at most this multiple of the bytes and datagrams that it has sent in total.
+    /// No packet over UDP proves that the client receives, so none lifts this limit.
     pub answer_ratio: u32,
-    /// Clients that are not trusted and have neighbouring addresses are sent no more answers than this together: those
-    /// in an IPv4 /24 or an IPv6 /56, which may be 100 ms ahead of the rate.
+    /// Untrusted clients with neighbouring addresses together get at most this rate of answers: those in an
+    /// IPv4 /24 or an IPv6 /56, which may be 100 ms ahead of the rate.
     pub answers_per_prefix: Rate,
-    /// Networks whose addresses nobody elsewhere can send with. Their clients are sent all that comes for them.
+    /// Networks whose addresses cannot be forged from outside. Their clients get all answers.
     pub trust: Vec<IpNet>,
     /// Trusts the loopback interface as well: the kernel drops what comes from outside with such an address, unless
     /// `route_localnet` is set.
@@ -81,9 +83,9 @@ impl ClientLimits {
 }
 
 impl Default for ClientLimits {
-    /// 512 clients, which a common limit of 1,024 descriptors has room for; two minutes of silence, the least that RFC
-    /// 4787, REQ-5, asks for; three times the bytes, as RFC 9000, section 8.1, has it; 1,000 answers a second for a prefix,
-    /// a line of 11 Mbit/s at the most; trust in the loopback interface alone.
+    /// Returns the defaults: 512 clients, which fit the common limit of 1,024 descriptors; two minutes of
+    /// silence, the minimum of RFC 4787, REQ-5; three times the bytes, as in RFC 9000, section 8.1; 1,000
+    /// answers a second for a prefix, at most 11 Mbit/s; trust only in the loopback interface.
     fn default() -> Self {
         ClientLimits {
             most: 512,
@@ -102,17 +104,17 @@ impl Default for ClientLimits {
 pub struct RelayStats {
     /// Clients in the table now.
     pub clients: u32,
-    /// Clients there have been. `opened == clients + expired + evicted`.
+    /// Clients so far. `opened == clients + expired + evicted`.
     pub opened: u64,
     /// Clients forgotten after their time.
     pub expired: u64,
-    /// Clients that had to give way.
+    /// Clients evicted for new ones.
     pub evicted: u64,
     /// Packets from the upstream's address, the relay's own, or port 0.
     pub misdirected: u64,
     /// New clients for which the system gave no socket.
     pub no_socket: u64,
-    /// Answers that were not sent because the client would have got too much for what it sent: see
+    /// Answers that were not sent because the client would have received too much for its own traffic: see
     /// [`ClientLimits::answer_ratio`].
     pub withheld_budget: u64,
     /// Answers that were not sent because the client's prefix had got too many: see
@@ -122,10 +124,10 @@ pub struct RelayStats {
     pub withheld_bytes: u64,
     /// Packets whose client was gone when they arrived.
     pub stray: u64,
-    /// Errors by which the upstream, or a host on the way, said that it is not there. Each is about an earlier
-    /// packet, and lost nothing by itself.
+    /// ICMP errors by which the upstream, or a host on the path, was reported unreachable. Each is about an
+    /// earlier packet, and loses none itself.
     pub upstream_refused: u64,
-    /// Packets that the kernel had no buffer for when they were sent.
+    /// Packets for which the kernel had no send buffer.
     pub send_full: u64,
     /// Packets that could not be sent for another reason.
     pub send_failed: u64,

@@ -1,27 +1,27 @@
-//! The room for clients that the tables of several threads have together: [`Places`].
+//! [`Places`]: the room for clients, shared by the tables of several threads.
 //!
 //! ```text
-//!   half of the places: the same number for each table │ the other half: for whichever table needs one more
+//!   half of the places: the same number for each table │ the other half: for any table that needs one more
 //! ```
 //!
-//! Which table a client comes to is a hash's choice, and that is uneven: with fixed parts some tables would be full while others
-//! are half empty. And if all places went to who comes first, a table could be left with a single one, where even a
-//! client in two-way use has to give way to the next stranger.
+//! A hash chooses a client's table, unevenly: with fixed parts some tables would be full while others are
+//! half empty. And if all places were first come first served, a table could be left with a single one, where
+//! even a client in two-way use is evicted for the next new source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The places of one table: its own, and those that it has of the shared ones.
+/// The places of one table: its own, and its part of the shared ones.
 #[derive(Debug)]
 pub(crate) struct Places {
     own: usize,
     lent: usize,
-    /// The shared ones that no table has.
+    /// The free shared places.
     free: Arc<AtomicU32>,
 }
 
 impl Places {
-    /// All places for one table; at least one.
+    /// Makes the places of a single table; at least one.
     pub(crate) fn alone(most: u32) -> Self {
         Places { own: most.max(1) as usize, lent: 0, free: Arc::default() }
     }
@@ -33,18 +33,19 @@ impl Places {
         (0..tables).map(|_| Places { own: own as usize, lent: 0, free: Arc::clone(&free) }).collect()
     }
 
-    /// Says whether there is a place for one more in a table that has `clients` clients. A shared one is taken for it.
+    /// Returns whether there is a place for one more in a table with `clients` clients. Takes a shared one if
+    /// necessary.
     pub(crate) fn has_room(&mut self, clients: usize) -> bool {
         if clients < self.own + self.lent {
             return true;
         }
-        // Nothing else hangs on it, so its order among other memory does not matter.
+        // No other memory depends on it, so relaxed ordering suffices.
         let taken = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
         self.lent += usize::from(taken.is_ok());
         taken.is_ok()
     }
 
-    /// Gives back the shared places that a table with `clients` clients does not need.
+    /// Returns the shared places that a table with `clients` clients does not need.
     pub(crate) fn give_back(&mut self, clients: usize) {
         let spare = (self.own + self.lent).saturating_sub(clients).min(self.lent);
         self.lent -= spare;

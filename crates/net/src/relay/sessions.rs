@@ -1,5 +1,5 @@
-//! The clients with what the system holds for each: a socket towards the upstream, and a timer. [`Sessions`], the same for
-//! each relay of datagrams; how it learns that a socket has something to be read is the relay's own affair.
+//! [`Sessions`]: the clients with their system resources, a socket towards the upstream and a timer each.
+//! Common to all datagram relays; the relay itself waits for readable sockets.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,20 +13,20 @@ use super::config::{NotSent, RelayConfig, RelayStats};
 use super::places::Places;
 use crate::udp::UdpSocket;
 
-/// The clients there are, and when each may be forgotten.
+/// The present clients, and when each may be forgotten.
 #[derive(Debug)]
 pub struct Sessions {
     clients: Clients<Outlet>,
     timers: SoftTimers<ClientId>,
     config: RelayConfig,
-    /// The drops of sockets that were closed, whose receive buffers had no room.
+    /// The receive-buffer drops of closed sockets.
     dropped: u64,
 }
 
 /// A client's own socket towards the upstream, and the timer that forgets the client.
 #[derive(Debug)]
 struct Outlet {
-    /// Closing it must end what its readiness was registered for, as epoll does.
+    /// Closing it must end its registration for readiness, as with epoll.
     socket: UdpSocket,
     expiry: Option<TimerId>,
 }
@@ -38,9 +38,9 @@ impl Sessions {
         Sessions { clients, timers, config, dropped: 0 }
     }
 
-    /// Creates the tables of several relays at one address, each for the clients that it hears of. Together they have no more
-    /// clients than the configuration says, but for one each, and send a prefix no more answers than that. Half of that number
-    /// is divided among them, and the other half goes to those that need more.
+    /// Creates the tables of several relays at one address, each for its own clients. Together they respect
+    /// the configured number of clients, except that each may have one, and the configured rate of answers to
+    /// a prefix. Half of the places is divided among them, and the other half goes to those that need more.
     pub fn several(config: &RelayConfig, number: usize) -> Vec<Self> {
         let rates = PrefixRates::new(config.clients.answers_per_prefix);
         let places = Places::shared(config.clients.most, u32::try_from(number).unwrap_or(u32::MAX));
@@ -53,8 +53,8 @@ impl Sessions {
         places.into_iter().map(one).collect()
     }
 
-    /// The client that `source` is, from now on if it was none. A new one's socket is `register`ed under its slot. `None` if
-    /// the system has no socket for it, or does not register it.
+    /// Returns the client of `source`, adding it if it is new. A new one's socket is `register`ed under its
+    /// slot. `None` if the system has no socket for it, or does not register it.
     pub fn client_of(
         &mut self,
         now: Timestamp,
@@ -68,7 +68,7 @@ impl Sessions {
         let evicted = self.clients.make_room(now);
         self.close(evicted);
         let socket = connected(&self.config).or_else(|error| {
-            // The limit of descriptors is below that of clients: then it is the limit of clients.
+            // The descriptor limit is below the client limit: then it limits the clients.
             if !matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) {
                 return Err(error);
             }
@@ -105,13 +105,14 @@ impl Sessions {
         &self.clients.stats
     }
 
-    /// Returns the counters, for a relay to add what it counts itself.
+    /// Returns the counters, for a relay to add its own counts.
     pub fn stats_mut(&mut self) -> &mut RelayStats {
         &mut self.clients.stats
     }
 
-    /// Says where an answer of `bytes` to a client goes, if it may be sent, and counts it as sent whatever becomes of it: each
-    /// copy needs a verdict of its own. The first answer that is withheld is told to [`RelayConfig::on_first_withheld`].
+    /// Returns where to send an answer of `bytes` to a client, if it may be sent, and counts it as sent in
+    /// any case: each copy needs its own verdict. The first withheld answer is reported to
+    /// [`RelayConfig::on_first_withheld`].
     ///
     /// # Errors
     /// [`NotSent`]: it must not be sent; that is counted.
@@ -123,14 +124,14 @@ impl Sessions {
         verdict
     }
 
-    /// Counts that the upstream, or a host on the way, has said that it is not there; the first time it is told to
+    /// Counts an ICMP error that reports the upstream unreachable; the first one is reported to
     /// [`RelayConfig::on_first_refused`].
     pub fn upstream_refused(&mut self) {
         self.clients.stats.upstream_refused += 1;
         self.config.on_first_refused.take().into_iter().for_each(|tell| tell(self.config.upstream));
     }
 
-    /// Forgets those that have been silent for their time.
+    /// Forgets clients that have been silent for [`ClientLimits::idle`].
     pub fn expire(&mut self, now: Timestamp) {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);
         while let Some(client) = self.timers.next(&turn).map(|fired| fired.event) {
@@ -143,13 +144,13 @@ impl Sessions {
         }
     }
 
-    /// Returns when [`expire`](Self::expire) is to be called next.
+    /// Returns when to call [`expire`](Self::expire) next.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.timers.poll_at()
     }
 
-    /// Returns the number of packets that the receive buffers of the clients' sockets had no room for. It is counted
-    /// modulo 2³² for each socket.
+    /// Returns the number of packets dropped by the receive buffers of the clients' sockets, counted modulo
+    /// 2³² for each socket.
     ///
     /// # Cost
     /// A system call for each client.
@@ -163,7 +164,7 @@ impl Sessions {
         self.dropped += drops(&socket);
     }
 
-    /// When exactly a client is forgotten does not matter, so the timer has slack.
+    /// Schedules the next check of a client, with slack, because the exact time does not matter.
     fn ask_again(&mut self, now: Timestamp, client: ClientId, at: Timestamp) {
         let slack = Slack::within(self.config.clients.idle / 8);
         let expiry = self.timers.schedule_at(now, at, slack, client);
@@ -177,8 +178,8 @@ fn drops(socket: &UdpSocket) -> u64 {
     socket.drops().map_or(0, u64::from)
 }
 
-/// A socket whose other end is the upstream, set up as the [configuration](RelayConfig) says: non-blocking, with
-/// receive times and a count of drops.
+/// Makes a socket connected to the upstream, with the [configuration](RelayConfig)'s settings: non-blocking,
+/// with receive times and a count of drops.
 fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
     let any: SocketAddr = match config.upstream {
         SocketAddr::V4(to) if to.ip().is_loopback() => (Ipv4Addr::LOCALHOST, 0).into(),
@@ -198,7 +199,7 @@ fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
 /// The system's error.
 pub fn prepare(socket: &UdpSocket, config: &RelayConfig) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // The system grants what it likes. What it then drops is counted.
+    // The system may grant less. Its drops are counted.
     socket.request_recv_buffer(config.recv_buffer)?;
     socket.set_drop_counter(true)?;
     socket.set_timestamps(true)

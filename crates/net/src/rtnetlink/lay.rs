@@ -12,7 +12,7 @@ use super::{ACKNOWLEDGE, IFLA_INFO_KIND, acknowledged, attribute, message};
 pub(crate) fn add_cable(here: &CStr, there: &CStr, network: BorrowedFd<'_>) -> Result<(), Errno> {
     let name = |name: &CStr| attribute(libc::IFLA_IFNAME, name.to_bytes_with_nul());
     let network = attribute(libc::IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
-    // `struct ifinfomsg` of the other end, which says nothing, and its attributes.
+    // `struct ifinfomsg` of the other end, all zero, and its attributes.
     let peer = attribute(VETH_INFO_PEER, &[&[0; 16], &*name(there), &*network].concat());
     let kind = attribute(IFLA_INFO_KIND, b"veth\0");
     let info = attribute(libc::IFLA_LINKINFO, &[kind, attribute(IFLA_INFO_DATA, &peer)].concat());
@@ -27,7 +27,7 @@ pub(crate) fn add_address(interface: u32, address: Ipv4Addr, prefix: u8) -> Resu
     change(libc::RTM_NEWADDR, &[head, interface], &[address(libc::IFA_LOCAL), address(libc::IFA_ADDRESS)])
 }
 
-/// Sends what has no other route by this neighbour.
+/// Adds a default route by this neighbour.
 pub(crate) fn add_default_route(by: Ipv4Addr) -> Result<(), Errno> {
     // `struct rtmsg`: family, lengths of both prefixes, type of service; table, protocol, scope, type; flags.
     let head = u32::from_ne_bytes([libc::AF_INET as u8, 0, 0, 0]);

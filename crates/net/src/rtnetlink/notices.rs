@@ -1,7 +1,7 @@
 //! Notices of the kernel about interfaces: [`Notices`].
 //!
-//! The same messages as in the answers to requests, so they are read by the same functions. A socket has room for some
-//! hundred of them; what does not fit is lost, and the kernel says that something was.
+//! The messages are those of the answers to requests, so the same functions read them. A socket has room for
+//! some hundred of them; others are lost, and the kernel reports the loss.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,17 +12,17 @@ use rustix::net::{RecvFlags, bind, recvfrom};
 
 use super::{HEADER, Link, half, number, routes, socket, split};
 
-/// A socket that is told.
+/// A socket that receives notices.
 #[derive(Debug)]
 pub(crate) struct Notices {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
 
-/// A change that the kernel told.
+/// A change reported by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notice {
-    /// The interface of this number is so now.
+    /// The present state of the interface with this index.
     Link(u32, Link),
     /// The interface of this index was removed.
     Removed(u32),
@@ -32,7 +32,7 @@ pub(crate) enum Notice {
     Neighbour(u32, IpAddr),
     /// A route, or a rule that chooses one, has changed.
     Routes,
-    /// More was told than there was room for.
+    /// Notices were lost for want of room.
     Lost,
 }
 
@@ -53,7 +53,7 @@ impl Notices {
         Ok(Notices { socket, buffer: vec![0; LONGEST] })
     }
 
-    /// Reads the changes of one message of the kernel; `false` when nothing is there.
+    /// Reads the changes of one message of the kernel; returns `false` if there is none.
     pub(crate) fn next(&mut self, mut each: impl FnMut(Notice)) -> Result<bool, Errno> {
         let (length, whole, from) = match recvfrom(&self.socket, &mut self.buffer[..], FLAGS) {
             Err(Errno::AGAIN) => return Ok(false),
@@ -63,7 +63,7 @@ impl Notices {
             }
             outcome => outcome?,
         };
-        // Another program may write to this socket, and is not believed.
+        // Another program may write to this socket; ignore its messages.
         let kernel = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
         if kernel.is_none_or(|kernel| kernel.pid() != 0) {
             return Ok(true);
@@ -119,5 +119,5 @@ const ROUTES: u32 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 18 | 1 << 31;
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
 const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
-/// Longer than any the kernel makes of itself (`NLMSG_GOODSIZE`, one page at the most).
+/// Longer than any message of the kernel (`NLMSG_GOODSIZE`, at most one page).
 const LONGEST: usize = 32 << 10;

@@ -25,7 +25,8 @@ pub(crate) fn all() -> Result<Vec<Queue>, Errno> {
 }
 
 impl Queue {
-    /// By the kernel's description: `struct tcmsg` with family, index, handle, parent and information; and attributes.
+    /// Parses the kernel's description: `struct tcmsg` with family, index, handle, parent and information;
+    /// and attributes.
     pub(crate) fn of(described: &[u8]) -> Option<Self> {
         let (_, kind) = attributes(described.get(TCMSG..)?).find(|&(kind, _)| kind == libc::TCA_KIND)?;
         Some(Queue {
@@ -36,12 +37,12 @@ impl Queue {
         })
     }
 
-    /// Says whether packets that leave come here first.
+    /// Returns whether outgoing packets come here first.
     pub(crate) fn is_root(&self) -> bool {
         self.parent == super::ROOT
     }
 
-    /// Says whether it is below another one.
+    /// Returns whether it is below another one.
     pub(crate) fn is_of(&self, parent: &Queue) -> bool {
         !self.is_root() && self.parent >> 16 == parent.handle >> 16
     }

@@ -5,7 +5,7 @@ use rustix::net::netlink::GENERIC;
 
 use super::{ACKNOWLEDGE, ask, attribute, attributes, half, message, number, socket_of};
 
-/// Says whether it takes them now. A virtual cable does while the other end has a program of its own, or GRO.
+/// Returns whether it takes them now. A virtual cable does while the other end has its own program, or GRO.
 pub(crate) fn takes(interface: u32) -> Result<bool, Errno> {
     let socket = socket_of(Some(GENERIC))?;
     let about = |family: u16, command: u32, wanted: u16, attributes_: &[u8]| {

@@ -1,4 +1,4 @@
-//! The way that the kernel would send a packet: its route, and what is known of the neighbour there.
+//! The kernel's route of a packet, and its entry for the neighbour there.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -14,9 +14,9 @@ pub(crate) struct Answer {
     pub(crate) interface: Option<u32>,
     /// The router, if it is not the destination itself.
     pub(crate) gateway: Option<IpAddr>,
-    /// The longest packet of the route, if it has a bound of its own.
+    /// The route's own MTU, if it has one.
     pub(crate) mtu: Option<u32>,
-    /// Packets are put into others on the way.
+    /// Whether packets are encapsulated.
     pub(crate) is_encapsulated: bool,
 }
 
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// The address of Ethernet that this neighbour is known to have at an interface, if it is one of a station.
+/// Returns the known Ethernet address of this neighbour at an interface, if it is a station's.
 pub(crate) fn neighbour(interface: u32, neighbour: IpAddr) -> Result<Option<[u8; 6]>, Errno> {
     let family = if neighbour.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
     // `struct ndmsg`: family; index; state, flags, type.
@@ -97,7 +97,7 @@ fn station(neighbour: &[u8]) -> Option<[u8; 6]> {
     station.filter(|station: &[u8; 6]| station[0] & 1 == 0 && *station != [0; 6])
 }
 
-/// Whose description it is.
+/// Returns the IP address of a neighbour's description.
 pub(super) fn neighbours_address(neighbour: &[u8]) -> Option<IpAddr> {
     let mut all = attributes(neighbour.get(NDMSG..)?);
     address_of(all.find(|&(kind, _)| kind == NDA_DST)?.1)
@@ -161,7 +161,7 @@ mod tests {
         };
         assert_eq!(station(&neighbour(0x02, &[2, 0, 0, 0, 0, 1])), Some([2, 0, 0, 0, 0, 1]));
         assert_eq!(neighbours_address(&neighbour(0x02, &[])), Some([10, 0, 0, 1].into()));
-        // Failed, incomplete, a group's, nobody's, of something else than Ethernet, cut.
+        // Failed, incomplete, multicast, zero, not Ethernet, truncated.
         for (state, address) in
             [(0x20, &[2; 6][..]), (0x01, &[2; 6]), (0x02, &[1; 6]), (0x02, &[0; 6]), (0x02, &[2; 4])]
         {

@@ -1,4 +1,4 @@
-//! Several sockets at one address, each for a part of the flows: [`UdpSocket::bind_group`].
+//! [`UdpSocket::bind_group`]: several sockets at one address, each for a part of the flows.
 
 use std::io;
 use std::net::{self, SocketAddr};
@@ -11,19 +11,21 @@ use softtimers_linux::packet::{Instruction, attach_filter, detach_filter};
 use super::UdpSocket;
 
 impl UdpSocket {
-    /// Sockets that are bound to the same address, one for each thread. The kernel gives all datagrams of one sender's address
-    /// and port to the same one of them, by a hash (`SO_REUSEPORT`), so their order stays.
+    /// Makes sockets that are bound to the same address, one for each thread. The kernel gives all datagrams
+    /// of one sender's address and port to the same one of them, by a hash (`SO_REUSEPORT`), so they stay in
+    /// order.
     ///
-    /// Which one it is depends on how many there are. So none gets a datagram before all are there, and all must be kept until
-    /// the last is not needed any more. Other processes of this user could join them later.
+    /// Which one depends on their number. So none gets a datagram before all are bound, and all must be kept
+    /// until the last is no longer needed. Other processes of this user could join them later.
     ///
     /// # Errors
-    /// `AddrInUse` if somebody else has the address, also where they share it; what else the system says.
+    /// `AddrInUse` if another socket has the address, even if it shares it; otherwise the system's error.
     pub fn bind_group(address: SocketAddr, number: usize) -> io::Result<Vec<Self>> {
         if number < 2 {
             return Ok(vec![UdpSocket::bind(address)?]);
         }
-        // When it is bound it shares with nobody, so it finds who is there, and a port that is free. That it keeps.
+        // Bound without sharing, so it detects other sockets, and finds a free port, which the others then
+        // share.
         let first = deaf(address, false)?;
         set_socket_reuseport(&first, true)?;
         let address = first.local_addr()?;
@@ -36,7 +38,7 @@ impl UdpSocket {
     }
 }
 
-/// A socket at this address that gets nothing yet.
+/// Makes a socket at this address that gets no datagrams yet.
 fn deaf(address: SocketAddr, shares: bool) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

@@ -1,7 +1,7 @@
 //! Receiving: a batch of datagrams and the kernel's metadata of each.
 //!
-//! The kernel fills raw buffers; an address or a receive time is decoded when its datagram is looked
-//! at, with every bound checked, since what arrives was written by strangers.
+//! The kernel fills raw buffers; an address or a receive time is decoded when its datagram is read, with
+//! every bound checked, because the data is untrusted.
 
 use std::fmt;
 use std::io;
@@ -28,27 +28,27 @@ pub struct RecvBatch {
 }
 
 impl RecvBatch {
-    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; longer ones are cut off.
+    /// Makes room for `capacity` datagrams of at most `max_datagram` bytes each; longer ones are truncated.
     ///
     /// `capacity` is held between 1 and 1024, which is what the kernel takes at once, and
     /// `max_datagram` between 1 and 65,535, which no datagram exceeds. Allocates their product and
-    /// about 250 bytes for each datagram; memory that no datagram has used costs no page.
+    /// about 250 bytes for each datagram; unused memory takes no pages.
     pub fn new(capacity: usize, max_datagram: usize) -> Self {
         let (capacity, max_datagram) = (capacity.clamp(1, MAX_BATCH), max_datagram.clamp(1, MAX_DATAGRAM));
         Self { buffers: RecvBuffers::new(capacity, max_datagram), realtime: None, drops: 0 }
     }
 
-    /// Returns the number of datagrams that the last receive brought.
+    /// Returns the number of datagrams of the last receive.
     pub fn len(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Returns whether the last receive brought none.
+    /// Returns whether the last receive returned none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of datagrams that one receive can bring.
+    /// Returns the most datagrams of one receive.
     pub fn capacity(&self) -> usize {
         self.buffers.capacity()
     }
@@ -67,10 +67,9 @@ impl RecvBatch {
     /// arrived.
     ///
     /// A running total of the socket's life, zero until it first drops one. Needs
-    /// [`set_drop_counter`](super::UdpSocket::set_drop_counter), and stays as it was when a receive
-    /// brings no news; of a batch that serves several sockets it is that of whichever spoke last.
-    /// Drops *after* the newest datagram are known when the next one arrives, or by asking
-    /// the socket: [`drops`](super::UdpSocket::drops).
+    /// [`set_drop_counter`](super::UdpSocket::set_drop_counter), and stays unchanged when a receive has no
+    /// count; for a batch that serves several sockets it is that of the last one with a count. Drops *after*
+    /// the newest datagram are reported with the next one, or by [`drops`](super::UdpSocket::drops).
     pub fn drops(&self) -> u32 {
         self.drops
     }
@@ -87,7 +86,7 @@ impl RecvBatch {
 
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let received = self.buffers.receive_at_most(socket, most)?;
-        // The count only grows, so the last datagram knows the most.
+        // The count only grows, so the last datagram has the latest.
         if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
             let control = Control::parse(last.control);
             self.drops = control.drops.unwrap_or(self.drops);
@@ -124,18 +123,18 @@ impl fmt::Debug for RecvBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Datagram<'a> {
-    /// The datagram, or as much of it as the batch had room for.
+    /// The datagram, truncated to the batch's room.
     pub payload: &'a [u8],
     /// The sender's address; `0.0.0.0:0` if the system named no internet address.
     pub from: SocketAddr,
     /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic); `None`
     /// unless [`set_timestamps`](super::UdpSocket::set_timestamps) is on.
     ///
-    /// The kernel stamps with the realtime clock; [`RealtimeOffset`] says how exact the conversion
-    /// is, and what a step of that clock does. Gaps between datagrams are the kernel's own, to the
-    /// nanosecond.
+    /// The kernel stamps with the realtime clock; [`RealtimeOffset`] describes the accuracy of the
+    /// conversion, and the effect of a step of that clock. Gaps between datagrams are exactly the kernel's,
+    /// to the nanosecond.
     pub received: Option<Timestamp>,
-    /// It was longer than the batch's buffer, and its end is lost.
+    /// Whether it was longer than the batch's buffer, and its end is lost.
     pub truncated: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Sending: a batch of datagrams, and what the kernel did with it.
+//! Sending: a batch of datagrams, and the kernel's result.
 //!
-//! `sendmmsg` says how many it took, but drops the reason for stopping early. A pending ICMP error
-//! is cleared by being dropped so; a full buffer is not. Trying the rest at once therefore either
-//! goes on or brings the true reason:
+//! `sendmmsg` returns how many it took, but drops the reason for stopping early. That clears a pending ICMP
+//! error, but not a full buffer. Retrying the others at once therefore either succeeds or returns the real
+//! reason:
 //!
 //! ```text
 //!   offer A B C D ──▶ 2 taken, reason unknown
@@ -12,12 +12,12 @@
 //!
 //! With [segmentation](SendBatch::set_segmentation), neighbours that are alike leave as one send, which the
 //! kernel cuts at the very end of its way (`UDP_SEGMENT`): one trip through the stack instead of several.
-//! Where it refuses to, the same datagrams are offered one by one, at once and from then on:
+//! If it refuses to, the same datagrams are offered one by one, at once and from then on:
 //!
 //! ```text
-//!   offer [A B C] ──▶ EINVAL, EIO …   cannot be cut here, or an error of A's own: one by one tells
-//!   offer  A B C  ──▶ 3 taken         it was the cutting: none from now on
-//!               └───▶ EMSGSIZE …      it is about A: stopped, all stay, and cutting is not given up
+//!   offer [A B C] ──▶ EINVAL, EIO …   cannot be cut here, or an error of A itself: try one by one
+//!   offer  A B C  ──▶ 3 taken         it was the segmentation: none from now on
+//!               └───▶ EMSGSIZE …      it is about A: stopped, all stay, and segmentation stays on
 //! ```
 
 use std::error::Error;
@@ -36,7 +36,7 @@ use super::{MAX_BATCH, MAX_DATAGRAM};
 
 /// Datagrams that wait to be sent.
 ///
-/// A ring that is made once: [`push`](SendBatch::push) copies a datagram in, and
+/// A preallocated ring: [`push`](SendBatch::push) copies a datagram in, and
 /// [`UdpSocket::send_batch`](super::UdpSocket::send_batch) takes out what the kernel accepted.
 ///
 /// ```
@@ -50,30 +50,30 @@ use super::{MAX_BATCH, MAX_DATAGRAM};
 pub struct SendBatch {
     buffers: SendBuffers,
     segmentation: Segmentation,
-    /// The kernel is one that knows how; asked when it matters first.
+    /// Whether the kernel supports it; checked at the first use.
     known: bool,
 }
 
 /// The state of a [`SendBatch`]'s segmentation: whether it has the kernel cut sends into datagrams.
 #[derive(Debug, Default)]
 pub enum Segmentation {
-    /// No: each datagram is a send of its own.
+    /// Off: each datagram is a send of its own.
     #[default]
     Off,
     /// Neighbours that are alike leave as one send.
     On,
-    /// It was asked for, and this is why it is not done: the kernel does not know it, or refused to cut
-    /// datagrams that it took one by one. `EINVAL`: they are longer than fits a packet of the path, or
-    /// go without a checksum. `EIO`: the device cannot compute checksums, or the path encrypts.
+    /// Requested but not done, for this reason: the kernel does not support it, or refused to segment
+    /// datagrams that it took one by one. `EINVAL`: they are too long for the path, or have no checksum.
+    /// `EIO`: the device cannot compute checksums, or the path encrypts.
     Refused(io::Error),
 }
 
 impl SendBatch {
-    /// Room for `capacity` datagrams of at most `max_datagram` bytes each.
+    /// Makes room for `capacity` datagrams of at most `max_datagram` bytes each.
     ///
     /// `capacity` is held between 1 and 1024, which is what the kernel takes at once, and
     /// `max_datagram` between 1 and 65,535. Allocates their product and about 200 bytes for each
-    /// datagram; memory that no datagram has used costs no page.
+    /// datagram; unused memory takes no pages.
     pub fn new(capacity: usize, max_datagram: usize) -> Self {
         let (capacity, max_datagram) = (capacity.clamp(1, MAX_BATCH), max_datagram.clamp(1, MAX_DATAGRAM));
         let buffers = SendBuffers::new(capacity, max_datagram);
@@ -82,12 +82,12 @@ impl SendBatch {
 
     /// Lets neighbours leave as one send (`UDP_SEGMENT`, generic segmentation offload): up to 64 datagrams
     /// to the same address, as long as the first, of which the last may be shorter, with up to
-    /// 65,507 bytes and the same [release time](SendBatch::push_at). Each still arrives by itself. Switching
-    /// it on also forgets an earlier refusal.
+    /// 65,507 bytes and the same [release time](SendBatch::push_at). Each still arrives separately. Switching
+    /// it on also clears an earlier refusal.
     ///
-    /// It is off unless asked for. On loopback a datagram of 1,200 bytes costs a third of a send of its own
-    /// when eight leave so. The cost: they leave as one train, at the speed of the device; and a queue on the
-    /// way that has room for some of them drops the others unseen, whatever
+    /// It is off by default. On loopback a datagram of 1,200 bytes costs a third of a separate send when
+    /// eight leave together. The price: they leave as one train, at the speed of the device; and a queue on
+    /// the path that has room for only some of them drops the others silently, whatever
     /// [`report_queue_drops`](super::UdpSocket::report_queue_drops) asks for.
     ///
     /// ```
@@ -116,12 +116,12 @@ impl SendBatch {
         self.segmentation = if on { Segmentation::On } else { Segmentation::Off };
     }
 
-    /// Returns whether neighbours leave as one send, and if they do not although it was asked for, the reason.
+    /// Returns whether neighbours leave as one send, or the reason why not although requested.
     pub fn segmentation(&self) -> &Segmentation {
         &self.segmentation
     }
 
-    /// Puts a copy of `payload` at the end: to `to`, or to the connected address.
+    /// Appends a copy of `payload`: to `to`, or to the connected address.
     ///
     /// # Errors
     ///
@@ -130,12 +130,12 @@ impl SendBatch {
         self.put(payload, to, None)
     }
 
-    /// Puts a copy of `payload` at the end, for the kernel to keep until `release` on
+    /// Appends a copy of `payload`, for the kernel to keep until `release` on
     /// [`Monotonic`](softtimers::Monotonic)'s clock.
     ///
     /// On a socket without [`enable_release_times`](super::UdpSocket::enable_release_times) it cannot be
-    /// sent (`EINVAL`). **Where no queue on the way keeps release times it leaves at once**, and no call
-    /// says so: look first, with [`kernel::release_times`](crate::kernel::release_times).
+    /// sent (`EINVAL`). **If no queue on the path keeps release times it leaves at once**, and no call
+    /// reports that: check first, with [`kernel::release_times`](crate::kernel::release_times).
     ///
     /// # Errors
     ///
@@ -165,19 +165,19 @@ impl SendBatch {
         Ok(())
     }
 
-    /// From now on sends leave out the first `bytes` of each datagram, also of those that wait: frames whose headers a socket
-    /// makes by itself leave by it so.
+    /// Makes sends leave out the first `bytes` of each datagram from now on, also of waiting ones: for frames
+    /// sent by a socket that makes the headers itself.
     pub fn leave_out(&mut self, bytes: usize) {
         self.buffers.leave_out(bytes);
     }
 
-    /// Changes each waiting datagram in place, with the bytes that sends leave out.
+    /// Changes each waiting datagram in place, including the bytes that sends leave out.
     pub fn edit(&mut self, each: impl FnMut(&mut [u8])) {
         self.buffers.edit(each);
     }
 
-    /// Lets two of the waiting datagrams, counted from the first, change places: so those that are alike become
-    /// neighbours. Nothing is copied.
+    /// Swaps two of the waiting datagrams, counted from the first, to make similar ones neighbours. Does not
+    /// copy them.
     ///
     /// # Panics
     ///
@@ -186,8 +186,7 @@ impl SendBatch {
         self.buffers.swap(one, other);
     }
 
-    /// Forgets the first datagram, and says whether there was one: the way on after
-    /// [`Stopped::Error`].
+    /// Discards the first datagram, and returns whether there was one: to continue after [`Stopped::Error`].
     pub fn discard_first(&mut self) -> bool {
         let any = !self.is_empty();
         self.buffers.discard(1);
@@ -228,7 +227,7 @@ impl SendBatch {
         let mut outcome = SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: None };
         // Attempts that the first waiting datagram has failed so far.
         let mut failures = 0;
-        // What a send of several met that now go one by one.
+        // The error of a joined send whose datagrams now go one by one.
         let mut doubt = None;
         while !self.is_empty() && outcome.sent < most {
             let join = doubt.is_none() && self.may_join(socket);
@@ -238,8 +237,8 @@ impl SendBatch {
                     outcome.sent += taken;
                     outcome.segments += segments;
                     outcome.retried += usize::from(failures > 0);
-                    // A run that broke off hides its error, and a pending one is gone by now. The
-                    // next attempt tells whether it lasts.
+                    // An interrupted run hides its error, and a pending one is cleared by now. The next
+                    // attempt shows whether it persists.
                     failures = usize::from(taken < offered);
                     if let Some(error) = doubt.take() {
                         self.segmentation = Segmentation::Refused(error);
@@ -265,7 +264,7 @@ impl SendBatch {
         outcome
     }
 
-    /// Says whether datagrams may leave as one send; an older kernel is not asked to cut what it would not.
+    /// Returns whether datagrams may leave as one send; checks that the kernel supports it.
     fn may_join(&mut self, socket: BorrowedFd<'_>) -> bool {
         if matches!(self.segmentation, Segmentation::On) && !self.known {
             match sockopt::knows_segments(socket) {
@@ -295,32 +294,30 @@ impl fmt::Debug for SendBatch {
 pub struct SendOutcome {
     /// Datagrams that the kernel took. They have left the batch.
     pub sent: usize,
-    /// Datagrams among those that met an error at first, and were taken when tried again at once. **They are not
-    /// lost.**
+    /// Sent datagrams that failed at first, and were taken when retried at once. **They are not lost.**
     ///
     /// On a connected socket this is nearly always the ICMP answer to an *earlier* datagram
-    /// (`ECONNREFUSED`: nobody listens there): the kernel reports it to whichever call comes next,
-    /// and then forgets it. It is no loss of the datagram that met it, but a sign that the earlier
-    /// ones arrive at a closed port. The kernel does not always tell us which error it was, so a
-    /// buffer that was full for a moment is counted here too.
+    /// (`ECONNREFUSED`: the port is closed): the kernel returns it from the next call, and then clears it.
+    /// The datagram of that call is not lost, but the earlier ones arrive at a closed port. The kernel does
+    /// not always say which error it was, so a buffer that was full for a moment is counted here too.
     pub retried: usize,
-    /// System calls that it took.
+    /// Number of system calls.
     pub calls: usize,
     /// Datagrams among `sent` that left as segments of a longer send: see [`SendBatch::set_segmentation`].
     pub segments: usize,
-    /// The reason for which it stopped; `None` if the batch is empty now, or the most that was to be sent has been.
+    /// Why it stopped; `None` if the batch is empty now, or the maximum was sent.
     pub stopped: Option<Stopped>,
 }
 
 #[cfg(feature = "packet")]
 impl SendOutcome {
-    /// Nothing was sent, for this reason.
+    /// Makes the outcome of a batch of which nothing was sent.
     pub(crate) fn refused(error: io::Error) -> Self {
         SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: Some(Stopped::Error(error)) }
     }
 }
 
-/// The reason for which a batch was not sent whole. The datagram it happened to is the first in the batch.
+/// Why a batch was not sent completely. The failed datagram is the first in the batch.
 #[derive(Debug)]
 pub enum Stopped {
     /// The socket's send buffer is full (`EAGAIN`); wait until the socket is writable.
@@ -329,8 +326,8 @@ pub enum Stopped {
     /// be writable all the while, so wait for some time instead. A full device queue shows only with
     /// [`report_queue_drops`](super::UdpSocket::report_queue_drops).
     NoBuffers,
-    /// Anything else, by and large about this datagram: too long for the path, no route, forbidden.
-    /// Correct it and try again, or [`discard`](SendBatch::discard_first) it.
+    /// Any other error, mostly about this datagram: too long for the path, no route, forbidden. Correct it
+    /// and try again, or [`discard`](SendBatch::discard_first) it.
     Error(io::Error),
 }
 
@@ -358,7 +355,7 @@ impl fmt::Display for Stopped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError {
-    /// As many datagrams wait as there is room for.
+    /// The batch is full.
     Full {
         /// The number of datagrams that the batch has room for.
         capacity: usize,
@@ -387,10 +384,11 @@ impl fmt::Display for PushError {
 
 impl Error for PushError {}
 
-/// Says whether the kernel may have refused to cut a send. A datagram that is alone meets some of these, too.
+/// Returns whether the kernel may have refused to segment a send. A single datagram can get some of these
+/// errors, too.
 fn may_be_about_segments(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
 }
 
-/// An unreachable network may be ours, and last: then it is an error after these attempts.
+/// An unreachable network may be local, and persist: then it is an error after these attempts.
 const MAX_FAILURES: usize = 3;

@@ -1,4 +1,4 @@
-//! The parameters of HIP, and every point at which its text can be read in two ways.
+//! The parameters of HIP, and the choices where its text is ambiguous.
 
 use core::time::Duration;
 
@@ -19,8 +19,8 @@ pub struct HipConfig {
     pub alpha: Factor,
     /// β: the weight of history in the variance, at most one.
     pub beta: Factor,
-    /// γ: streams with σ/I below this are polled. The text has it the wrong way round in one sentence: a *larger*
-    /// γ means more polling.
+    /// γ: streams with σ/I below this are polled. One sentence of the text reverses it: a *larger* γ means
+    /// more polling.
     pub gamma: Factor,
     /// φ: the period is I + φσ.
     pub phi: Factor,
@@ -28,13 +28,13 @@ pub struct HipConfig {
     pub unsuccessful: u32,
     /// Never change to interrupts: the paper's "polling" column, which adapts its period as HIP does.
     pub polling_only: bool,
-    /// When a new period begins to hold.
+    /// When a new period takes effect.
     pub reading: Reading,
     /// Rounds a period to a multiple of the shortest.
     pub rounding: Rounding,
-    /// When eq. 4 is acted on.
+    /// When eq. 4 is evaluated.
     pub decides: Decides,
-    /// From where periods are counted.
+    /// The origin of periods.
     pub grid: Grid,
     /// The mean that eq. 2 compares with.
     pub mean: Mean,
@@ -42,14 +42,14 @@ pub struct HipConfig {
     pub deviation: Deviation,
     /// The mean after a reset.
     pub first_mean: FirstMean,
-    /// Counts the gap that a reset ends up in, from the last packet before it to the first one after.
+    /// Counts the gap in which a reset falls, from the last packet before it to the first one after.
     pub idle_gap_counts: bool,
-    /// The answers to what the text does not say at all.
+    /// The choices on which the text is silent.
     pub unsaid: Unsaid,
 }
 
-/// Five questions that anybody who builds HIP has to answer and the text does not ask. Each field is the other answer than
-/// that of [`Unsaid::default`].
+/// Five choices that an implementation of HIP has to make and on which the text is silent. Each field selects
+/// the alternative to [`Unsaid::default`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unsaid {
     /// Polling without interrupts waits for a period before its first poll, rather than polling at once.
@@ -61,12 +61,12 @@ pub struct Unsaid {
     pub late_polls_at_once: bool,
     /// A period that is not rounded counts from the tick before the look, rather than from the look.
     pub unrounded_from_tick: bool,
-    /// Mean and deviation are kept to a fraction of a nanosecond, rather than in whole ones.
+    /// Mean and deviation are kept in fractions of a nanosecond, rather than in whole ones.
     pub finer_estimate: bool,
 }
 
 impl Unsaid {
-    /// The answers of the presets.
+    /// The choices of the presets.
     pub const DEFAULT: Unsaid = Unsaid {
         first_poll_waits: false,
         counts_from_end: false,
@@ -148,7 +148,7 @@ impl Default for HipConfig {
     }
 }
 
-/// When a new period begins to hold.
+/// When a new period takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
     /// When the counter is loaded, after a poll (§3).
@@ -166,11 +166,11 @@ pub enum Rounding {
     Up,
     /// The next multiple below: an integer division.
     Down,
-    /// Not at all, and not on the grid of a clock either: a soft timer is set for it (§5).
+    /// No rounding, and no clock grid: a soft timer is set for it (§5).
     None,
 }
 
-/// When eq. 4 is acted on.
+/// When eq. 4 is evaluated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decides {
     /// Only after a poll.
@@ -179,7 +179,7 @@ pub enum Decides {
     Arrival,
 }
 
-/// From where periods are counted.
+/// The origin of periods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grid {
     /// From the ticks of a clock, at the multiples of the shortest period.
@@ -191,7 +191,7 @@ pub enum Grid {
 /// The mean that eq. 2 compares a gap with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mean {
-    /// The one that eq. 1 has just made of it.
+    /// The mean that eq. 1 has just updated with this gap.
     Updated,
     /// The mean before this gap.
     Previous,
@@ -202,7 +202,7 @@ pub enum Mean {
 pub enum Deviation {
     /// By the variance, eq. 2.
     Standard,
-    /// By the mean error of the prediction, which needs no root (§4, after Jacobson), times 1.25.
+    /// By the mean error of the prediction, which needs no square root (§4, after Jacobson), times 1.25.
     MeanError,
 }
 
@@ -213,11 +213,11 @@ pub enum FirstMean {
     Longest,
     /// T_P min, so a stream begins with polls.
     Shortest,
-    /// The mean of before the reset.
+    /// The mean before the reset.
     Kept,
 }
 
-/// The costs of interrupts and polls, as the papers count them.
+/// The costs of interrupts and polls, as defined in the papers.
 ///
 /// ```
 /// use core::time::Duration;
@@ -249,7 +249,7 @@ impl Costs {
         transfer: Duration::from_nanos(500),
         switch: Duration::from_micros(1),
     };
-    /// The CM-5, in HIP §5: 0.6 µs to look and 1 µs to tell the kind and move the message.
+    /// The CM-5, in HIP §5: 0.6 µs to poll and 1 µs to decode and move the message.
     pub const CM5: Costs = Costs {
         interrupt: Duration::from_micros(19),
         poll: Duration::from_nanos(600),
@@ -263,8 +263,8 @@ impl Costs {
         transfer: Duration::ZERO,
         switch: Duration::ZERO,
     };
-    /// A UDP socket on Linux in a virtual machine: a wake-up, a receive that finds nothing, and a change of
-    /// what `epoll` watches.
+    /// A UDP socket on Linux in a virtual machine: a wake-up, an empty receive, and an `epoll` registration
+    /// change.
     pub const UDP: Costs = Costs {
         interrupt: Duration::from_micros(11),
         poll: Duration::from_nanos(280),

@@ -6,8 +6,8 @@
 //!   σ²  ←  β·σ² + (1 − β)·(I − D)²            (2)     with the I just made, which fits the paper's tables best
 //! ```
 //!
-//! Nanoseconds in whole numbers, or in fractions of twelve binary digits. A gap counts as at most 18 minutes, so that its
-//! square has room.
+//! Nanoseconds are whole numbers, or have twelve fractional bits. A gap counts as at most 18 minutes, so that
+//! its square fits.
 
 use crate::nanos::Nanos;
 use softtimers_core::Timestamp;
@@ -22,7 +22,7 @@ pub(super) struct Interarrival {
     beta: Factor,
     kind: Deviation,
     against: Mean,
-    /// Binary digits after the point of what follows.
+    /// Fractional bits of the fields below.
     digits: u32,
     /// The mean after a reset.
     first: u64,
@@ -40,7 +40,7 @@ enum Spread {
 }
 
 impl Interarrival {
-    /// Makes an estimate that has seen no packet yet.
+    /// Makes an estimate without packets.
     pub(super) fn new(config: &HipConfig) -> Self {
         let digits = if config.unsaid.finer_estimate { FINER } else { 0 };
         let first = config.first_mean_nanos().saturating_mul(1 << digits);
@@ -57,7 +57,7 @@ impl Interarrival {
         }
     }
 
-    /// A packet arrived. One that came before its predecessor counts as coming with it.
+    /// Records a packet's arrival. One that came before its predecessor counts as coming with it.
     pub(super) fn arrived(&mut self, at: Timestamp) {
         let Some(last) = self.last.replace(self.last.map_or(at, |last| last.max(at))) else { return };
         let gap = at.nanos_since(last).min(LONGEST_GAP) << self.digits;
@@ -76,7 +76,7 @@ impl Interarrival {
         };
     }
 
-    /// Back to the beginning; the last packet is remembered only if the gap after it `counts`.
+    /// Resets the estimate; keeps the last packet only if the gap after it `counts`.
     pub(super) fn reset(&mut self, counts: bool) {
         self.mean = self.first;
         self.spread = Spread::none(self.kind);
@@ -96,12 +96,12 @@ impl Interarrival {
     /// Returns σ, in nanoseconds, rounded down.
     ///
     /// # Cost
-    /// A square root of up to 128 bits, or none if the mean error stands for it.
+    /// A square root of up to 128 bits, or none if the mean error is used.
     pub(super) fn deviation_nanos(&self) -> u64 {
         self.deviation() >> self.digits
     }
 
-    /// Returns σ with the digits after the point.
+    /// Returns σ with its fractional bits.
     fn deviation(&self) -> u64 {
         match self.spread {
             // A variance is at most the square of the longest gap.
@@ -118,7 +118,7 @@ impl Interarrival {
         let mean = u128::from(self.mean.max(1));
         let limit = u128::from(gamma.get()) * mean;
         match self.spread {
-            // Up to 2¹⁶⁴ on either side: both are divided, or compared by their roots where they are too large.
+            // Either side may reach 2¹⁶⁴: both are divided, or compared by their roots if too large.
             Spread::Variance(variance) => match (limit.checked_mul(limit), variance.checked_mul(1_000_000)) {
                 (Some(limit), Some(variance)) => variance < limit,
                 _ => u128::from(self.deviation()) * 1_000 < limit,
@@ -142,7 +142,7 @@ const fn as_deviation(mean_error: u64) -> u64 {
     mean_error + mean_error / 4
 }
 
-/// Digits of the finer estimate: its square has them twice, and room above.
+/// Fractional bits of the finer estimate: its square has twice as many, with room above.
 const FINER: u32 = 12;
 /// Eighteen minutes, in nanoseconds.
 const LONGEST_GAP: u64 = 1 << 40;
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_threshold_is_strict() {
-        // σ = I exactly: a history of nothing, and a gap such that |I − D| = I.
+        // σ = I exactly: no history, and a gap such that |I − D| = I.
         let config = HipConfig {
             alpha: Factor::thousandths(500),
             beta: Factor::thousandths(0),

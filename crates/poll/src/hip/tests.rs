@@ -102,7 +102,7 @@ fn a_packet_found_makes_polls_in_vain_start_anew() {
         look(&mut hip, 80_000 + poll * 1_000, 0);
     }
     hip.arrived(at(89_500));
-    // The gap of 11.5 ms is long, so what follows may be interrupts; P_U starts anew either way.
+    // The gap of 11.5 ms is long, so interrupts may follow; P_U starts at zero either way.
     look(&mut hip, 90_000, 1);
     assert_eq!(hip.unsuccessful, 0);
 }
@@ -133,7 +133,7 @@ fn polling_only_never_gives_up() {
     assert_eq!((hip.stats().switches, hip.stats().unsuccessful), (0, 100));
 }
 
-/// HIP §1, §4: T_max is the latency that is tolerated, however many packets wait for one poll.
+/// HIP §1, §4: T_max is the tolerated latency, however many packets wait for one poll.
 #[test]
 fn no_packet_waits_longer_than_the_longest_period_and_a_tick() {
     let mut random = Random::stream(11, 0);
@@ -160,7 +160,7 @@ fn no_packet_waits_longer_than_the_longest_period_and_a_tick() {
             arrival = next;
             waiting.push(arrival);
             hip.arrived(Timestamp::from_nanos(arrival));
-            // No poll is to come: an interrupt.
+            // No poll is scheduled: an interrupt.
             if !matches!(hip.next(), Next::At(_)) {
                 look(&mut hip, arrival, &mut waiting);
             }
@@ -228,8 +228,8 @@ fn the_costs_of_the_papers_are_theirs() {
     assert_eq!(HipConfig::preset(Preset::Measured).unsuccessful, 39);
 }
 
-/// An interrupt of 200 µs is longer than the shortest period of 100: the poll is wanted in the middle of it, and begins
-/// after it.
+/// An interrupt of 200 µs is longer than the shortest period of 100: the poll falls due in the middle of it,
+/// and begins after it.
 #[test]
 fn a_poll_does_not_begin_before_the_look_before_it_has_ended() {
     for config in [PAPER, HipConfig { rounding: Rounding::None, ..PAPER }, HipConfig::event()] {

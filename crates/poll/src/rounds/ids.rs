@@ -1,15 +1,16 @@
-//! The names of sources and gates: index and generation, so that one kept too long names nothing.
+//! The ids of sources and gates: index and generation, so that a stale one names nothing.
 
 use core::num::NonZeroU32;
 
-/// Names a source of a [`Rounds`](super::Rounds). Once that was removed it names nothing, however long it is kept.
+/// Names a source of a [`Rounds`](super::Rounds). After that source is removed it names nothing, however long
+/// it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId {
     pub(super) index: u32,
     pub(super) generation: NonZeroU32,
 }
 
-/// Names a gate of a [`Rounds`](super::Rounds): a reason for which input may be shut.
+/// Names a gate of a [`Rounds`](super::Rounds): a reason to shut input.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GateId {
     pub(super) index: u32,
@@ -17,18 +18,18 @@ pub struct GateId {
 }
 
 impl SourceId {
-    /// The source that was added after `index` others, if none has been removed yet.
+    /// Returns the id of the source that was added after `index` others, if none has been removed yet.
     pub const fn from_index(index: u32) -> Self {
         SourceId { index, generation: NonZeroU32::MIN }
     }
 
-    /// Sources are numbered from zero in the order they were added; one that is added after others were removed
-    /// may have the number of one of those.
+    /// Returns the source's number: from zero in the order of addition; a source added after others were
+    /// removed may reuse the number of one of those.
     pub fn index(self) -> usize {
         self.index as usize
     }
 
-    /// This name as a number of 2³² or more, other than that of every other source: a token for a poll of the system.
+    /// Returns the id as a number of 2³² or more, unique among all sources: a token for epoll or mio.
     ///
     /// ```
     /// use softtimers_poll::SourceId;
@@ -41,7 +42,7 @@ impl SourceId {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// The source of this number; `None` for one below 2³².
+    /// Returns the source of this number; `None` for one below 2³².
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(SourceId { index: bits as u32, generation }),

@@ -1,4 +1,4 @@
-//! One source of packets: where it is between due and armed.
+//! One source of packets: its state between due and armed.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -34,23 +34,23 @@ impl<P> SourceConfig<P> {
 pub(super) struct Source<P> {
     pub(super) policy: P,
     pub(super) quota: Quota,
-    /// The gates that shut it.
+    /// The gates that can shut it.
     pub(super) gates: Vec<u32>,
     pub(super) open: bool,
-    /// When to look next, unless it is armed.
+    /// When to poll next, unless it is armed.
     pub(super) due: Timestamp,
     pub(super) arming: Arming,
     /// When the look under way began.
     pub(super) began: Option<Timestamp>,
     /// The number of packets that the look has found so far.
     pub(super) found: u32,
-    /// Packets of this turn that came with their time of arrival.
+    /// Packets of this turn with a reported time of arrival.
     pub(super) stamped: u32,
-    /// When its ring was last seen empty, or a packet of it arrived, as far as is known.
+    /// When its ring was last seen empty, or its last known packet arrived.
     pub(super) emptied: Timestamp,
-    /// It has transmissions to finish, from this time on.
+    /// When to finish transmissions, if there are any.
     pub(super) transmits: Option<Timestamp>,
-    /// It is looked at in every round, whether due or not, until it is armed.
+    /// Whether it is polled in every round, due or not, until it is armed.
     watched: bool,
     shut_since: Timestamp,
     pub(super) stats: SourceStats,
@@ -77,7 +77,7 @@ pub struct SourceStats {
     pub empty_looks: u64,
     /// Number of wake-ups that were enabled.
     pub armed: u64,
-    /// Enabled wake-ups after which packets were found that had come in between.
+    /// Wake-ups after whose enabling packets were found that had come in between.
     pub raced: u64,
     /// Enabled wake-ups that came.
     pub woken: u64,
@@ -115,8 +115,8 @@ impl<P: Policy> Source<P> {
         self.shut_by(gates).all(|until| until <= now)
     }
 
-    /// Notes that its input was shut or opened, and returns whether its wake-up must be disabled for that. What
-    /// is opened is looked at: packets may have come.
+    /// Records that its input was shut or opened, and returns whether its wake-up must be disabled for that.
+    /// An opened source is polled: packets may have come.
     pub(super) fn set_open(&mut self, open: bool, now: Timestamp) -> bool {
         if self.open == open {
             return false;
@@ -132,7 +132,7 @@ impl<P: Policy> Source<P> {
         core::mem::replace(&mut self.arming, Arming::Off) == Arming::Armed
     }
 
-    /// Says whether the source is to be looked at.
+    /// Returns whether to poll the source.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.arming == Arming::Off && (self.watched || self.due <= now)
     }
@@ -147,7 +147,7 @@ impl<P: Policy> Source<P> {
         self.stamped = 0;
     }
 
-    /// Packets without a time of arrival came evenly since the ring was last empty, the last just now.
+    /// Spreads the arrivals of packets without a time evenly since the ring was last empty, the last one now.
     pub(super) fn approximate_arrivals(&mut self, now: Timestamp, packets: u32) {
         let unknown = u64::from(packets.saturating_sub(self.stamped));
         if let Some(each) = now.nanos_since(self.emptied).checked_div(unknown) {
@@ -158,19 +158,19 @@ impl<P: Policy> Source<P> {
         self.emptied = now;
     }
 
-    /// Does what its policy said.
+    /// Applies its policy's decision.
     pub(super) fn follow(&mut self, next: Next, now: Timestamp) {
         self.watched = matches!(next, Next::Watched(_));
         match next {
             Next::Now => self.due_at(now),
             Next::At(time) => self.due_at(time),
-            // No packet has waited for longer than since this look.
+            // No waiting packet arrived before this look.
             Next::Watched(delay) => self.due_at(now + delay),
             Next::Armed => self.arming = Arming::Wanted,
         }
     }
 
-    /// Returns when there is something to do for it without a wake-up.
+    /// Returns when its next step is due without a wake-up.
     pub(super) fn poll_at(&self, gates: &Slots<Input>, now: Timestamp) -> Option<Timestamp> {
         self.transmits.into_iter().chain(self.input_at(gates, now)).min()
     }
@@ -188,7 +188,7 @@ impl<P: Policy> Source<P> {
         }
     }
 
-    /// Until when each gate shuts it, of those that do or did.
+    /// Returns until when each of its gates shuts it, for those that do or did.
     fn shut_by(&self, gates: &Slots<Input>) -> impl Iterator<Item = Timestamp> {
         self.gates.iter().filter_map(|&gate| match gates.at(gate) {
             Some(&Input::Shut(until)) => Some(until),

@@ -1,4 +1,4 @@
-"""``Selector``: epoll whose time-outs are nanoseconds, and which timers end too."""
+"""``Selector``: epoll with time-outs in nanoseconds, which timers also end."""
 
 import os
 import select
@@ -94,7 +94,7 @@ class Selector(selectors.BaseSelector):
         return self._map
 
     def _descriptor(self, fileobj):
-        """The descriptor of an object; of one that has been closed since, the one by which it is watched."""
+        """The descriptor of an object; if it has been closed since, the one by which it is watched."""
         try:
             return _descriptor(fileobj)
         except ValueError:

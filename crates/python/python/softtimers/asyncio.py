@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class TimerHandle(asyncio.TimerHandle):
-    """A timer of ``EventLoop``, which knows the number by which it is cancelled."""
+    """A timer of ``EventLoop``, with the number by which it is cancelled."""
 
     __slots__ = ("number",)
 
@@ -37,8 +37,9 @@ class TimerHandle(asyncio.TimerHandle):
 class EventLoop(asyncio.SelectorEventLoop):
     """A ``SelectorEventLoop`` whose timers are neither rounded to milliseconds nor delayed by the timer slack.
 
-    Timers run in the order of their times, those of equal times in the order of their calls. While the loop runs, its thread's timer slack is 1 ns. Threads and processes
-    started meanwhile inherit that; it costs them wake-ups, and nothing else.
+    Timers run in the order of their times, those of equal times in the order of their calls. While the loop runs, its
+    thread's timer slack is 1 ns. Threads and processes started meanwhile inherit that, which only costs them more
+    wake-ups.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class EventLoop(asyncio.SelectorEventLoop):
         """Calls ``callback(*args)`` after ``delay`` seconds; never earlier."""
         if delay is None:
             raise TypeError("delay must not be None")
-        # Not by call_at: of what a timer costs, the call in between is a fifth.
+        # Not by call_at: that call would be a fifth of a timer's cost.
         return self._timer(self.time() + delay, callback, args, context)
 
     def _timer(self, when: float, callback: Callable[..., object], args: Any, context: Any) -> asyncio.TimerHandle:
@@ -73,19 +74,19 @@ class EventLoop(asyncio.SelectorEventLoop):
             self._check_callback(callback, "call_at")
         timer = TimerHandle(when, callback, args, self, context)
         if timer._source_traceback:
-            # Down to the line that asked for it.
+            # Down to the line that made the timer.
             del timer._source_traceback[-2:]
         timer.number = self._poller.schedule(when, timer)
         return timer
 
     def close(self) -> None:
         super().close()
-        # By a selector that somebody has put in the place of ours it is not closed.
+        # A selector that replaced ours does not close it.
         self._poller.close()
         self._due.clear()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        # asyncio's own tests make handles that no loop has scheduled.
+        # asyncio's own tests make handles without a loop.
         if isinstance(handle, TimerHandle):
             self._poller.cancel(handle.number)
 
@@ -101,7 +102,7 @@ class EventLoop(asyncio.SelectorEventLoop):
 
 
 def new_event_loop() -> EventLoop:
-    """A new loop, for what takes a ``loop_factory``."""
+    """Returns a new loop, to pass as a ``loop_factory``."""
     return EventLoop()
 
 
@@ -119,16 +120,16 @@ def run(main: Coroutine[Any, Any, _T], *, debug: Optional[bool] = None) -> _T:
 
 
 class Pacer:
-    """Says when the next packet, request or block may leave: departures at a rate, awaited one by one.
+    """Waits until the next packet, request or block may leave: departures at a rate, awaited one by one.
 
         pacer = Pacer(bits_per_second=20_000_000)
         for datagram in datagrams:
             await pacer.slot(len(datagram))
             transport.sendto(datagram)
 
-    The rate is one of ``packets_per_second`` and ``bits_per_second``, whole numbers, or an ``interval`` in seconds. What a
-    stall delayed by up to ``catch_up`` seconds is made up in gaps of at least nine sixteenths of the target's, never back
-    to back; what was missed beyond that is skipped and counted. Several tasks may share a pacer.
+    The rate is one of ``packets_per_second`` and ``bits_per_second``, whole numbers, or an ``interval`` in seconds.
+    Departures that a stall delayed by up to ``catch_up`` seconds are made up in gaps of at least nine sixteenths of the
+    target's, never back to back; those beyond are skipped and counted. Several tasks may share a pacer.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Pacer:
     async def slot(self, size: int = 1) -> None:
         """Waits until the next departure's time and counts it; ``size``, in bytes, matters for a rate in bits.
 
-        A call that is cancelled has counted none. Each call lets the loop run, even when the time has come already.
+        A cancelled call counts none. Each call lets the loop run, even when the time has come already.
         """
         delay = 0.0
         while True:
@@ -164,7 +165,7 @@ class Pacer:
         self._next = self._clock.departed(now, size)
 
     def restart(self) -> None:
-        """Begins anew after an idle time: the next departure may leave at once, and nothing before counts as missed."""
+        """Begins again after an idle time: the next departure may leave at once, and none counts as missed."""
         self._next = None
 
     @property
@@ -174,7 +175,7 @@ class Pacer:
 
     @property
     def skipped(self) -> int:
-        """Departures given up after stalls longer than ``catch_up``; bytes, where the rate is in bits."""
+        """Departures skipped after stalls longer than ``catch_up``; bytes if the rate is in bits."""
         return self._clock.skipped
 
 
@@ -202,7 +203,7 @@ _policy_class: Optional[type] = None
 
 
 def __getattr__(name: str) -> Any:
-    # Python 3.14 warns of everything that names a policy, so it is made for those only who ask for one.
+    # Python 3.14 warns of everything that names a policy, so it is made only on request.
     if name == "EventLoopPolicy":
         return _policy()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

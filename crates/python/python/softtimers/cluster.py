@@ -6,8 +6,9 @@
     client = Client("tcp://scheduler:8786")                  # or Client(LocalCluster()), or a cluster of dask-jobqueue
     text = softtimers.cluster.sweep(client, "livelock", {"rate": range(1_000, 13_000, 100)}, seeds=20)
 
-The text is that of ``softtimers.sim.csv`` in one process, byte for byte, whichever worker had which part and however many were
-lost meanwhile. Every worker needs the same build of this package: parts of different builds are not merged.
+The text is that of ``softtimers.sim.csv`` in one process, byte for byte, whichever worker had which part and however
+many workers were lost meanwhile. Every worker needs the same build of this package: parts of different builds are not
+merged.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep"]
 
-#: Parts for each thread of the cluster: one that is lost, or slow, is a small share of the whole.
+#: Parts for each thread of the cluster: a lost or slow part is a small share of the whole.
 PARTS_PER_THREAD = 16
 
 
@@ -40,12 +41,12 @@ def sweep(
 
     - ``chunks``: the number of parts; 16 for each thread that the cluster has now, unless given. A part takes every
       ``chunks``-th point, so that each has cheap and expensive ones.
-    - ``retries``: how often a part is tried again that has failed. A part whose worker is lost is given to another by Dask, up
+    - ``retries``: how often a failed part is tried again. A part whose worker is lost is given to another by Dask, up
       to ``distributed.scheduler.allowed-failures`` times, and after that counts as failed.
     - ``progress``: called with the share of the parts that is done, from 0 to 1, after each.
-    - ``arguments``: those of ``softtimers.sim.csv``, but for ``part`` and ``threads``: each part has one.
+    - ``arguments``: those of ``softtimers.sim.csv``, except ``part`` and ``threads``: each part has one thread.
 
-    Raises the error of a part that has failed once more than ``retries`` times; the parts that are not done are cancelled.
+    Raises the error of a part that has failed more than ``retries`` times; unfinished parts are cancelled.
     """
     from distributed import as_completed
 
@@ -62,7 +63,7 @@ def sweep(
         key = f"softtimers-{experiment}-{run}-{number}-{attempt}"
         parts[key] = number
         part = f"{number + 1}/{chunks}"
-        # A key of its own: what an earlier run has left on the cluster is not taken for the result of this one.
+        # A unique key, so that an earlier run's results on the cluster are not used for this one.
         return client.submit(sim.csv, experiment, axes, part=part, threads=1, key=key, **arguments)
 
     pending = {submit(number, 0) for number in range(chunks)}
@@ -92,5 +93,5 @@ def sweep(
 
 
 def _values(values: Iterable[Any]) -> Any:
-    """A range stays one: it goes to the workers with every part."""
+    """A range stays a range: it goes to the workers with every part."""
     return values if isinstance(values, range) else list(values)

@@ -5,9 +5,9 @@
     axes = softtimers.plot.livelock("6-3")                # runs the experiment, and draws
     axes.figure.savefig("figure-6-3.png")
 
-Every plot has the published values as open marks, and what the simulator finds as a line or as filled marks of the same colour.
-``axes`` are those of matplotlib to draw into, new ones unless given; keyword arguments go to ``softtimers.sim``. ``lines`` draws
-any sweep of yours in the same way. Needs matplotlib.
+Every plot has the published values as open marks, and the simulator's as a line or as filled marks of the same colour.
+``axes`` are matplotlib axes to draw into, new ones by default; keyword arguments go to ``softtimers.sim``. ``lines`` draws
+any other sweep in the same way. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Found = Union["pyarrow.Table", Mapping[str, Sequence[Any]]]
 
 
 def livelock(figure: str = "6-1", *, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
-    """A figure of the paper on receive livelock, 6-1 and 6-3 to 7-1: what a router puts out of what comes in."""
+    """A figure of the paper on receive livelock, 6-1 and 6-3 to 7-1: a router's output by its input."""
     found = sim.columns("livelock-figures", {}, figure=figure, **parameters)
     of_user = any(share is not None for share in found["user_share"])
     y = ("user_share", "paper_user_share") if of_user else ("output_pps", "paper_pps")
@@ -41,7 +41,7 @@ def livelock(figure: str = "6-1", *, axes: Optional[Axes] = None, **parameters: 
 
 
 def pacing(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
-    """Tables VIII and IX of the paper on soft timers: the mean gap of a paced flow, by the shortest that is allowed."""
+    """Tables VIII and IX of the paper on soft timers: the mean gap of a paced flow, by the shortest gap allowed."""
     found = sim.columns("pacing", **parameters)
     # Whole nanoseconds as they are asked for in the paper.
     found["burst_us"] = [time / 1_000 for time in found["burst_ns"]]
@@ -56,7 +56,7 @@ def pacing(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
 
 
 def callout(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
-    """Table I of the paper on callouts: what it takes to set and cancel a timer while others are outstanding."""
+    """Table I of the paper on callouts: the cost of setting and cancelling a timer while others are outstanding."""
     found = sim.columns("callout", **parameters)
     axes = lines(found, "outstanding", "set_cancel_us", "paper_us", series=["kernel"], axes=axes)
     axes.set(
@@ -104,7 +104,7 @@ def lines(
 ) -> Axes:
     """Draws column ``y`` over column ``x`` as a line, and column ``paper`` as open marks, for each value of ``series``.
 
-    Rows without a value of ``y`` are left out of the line. Of means of several seeds the 95% interval is drawn as well.
+    Rows without a value of ``y`` are left out of the line. Means of several seeds have their 95% interval.
     """
     columns: Mapping[str, Sequence[Any]] = found if isinstance(found, Mapping) else found.to_pydict()
     axes = _axes(axes)
@@ -141,7 +141,7 @@ def _distinct(values: Sequence[Any]) -> List[Any]:
 def _axes(axes: Optional[Axes]) -> Axes:
     if axes is not None:
         return axes
-    # Without pyplot: whoever draws hundreds of them must not close each.
+    # Without pyplot: a program that draws hundreds of them need not close each.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

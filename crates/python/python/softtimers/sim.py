@@ -9,11 +9,13 @@
 Names and values are those of the command ``softtimers sim``, with ``_`` for ``-``, and so are the rows: ``experiments()``
 lists them. A parameter that is a time takes seconds, a ``datetime.timedelta``, or text with a unit, such as ``"40us"``; a
 rate takes a number a second, or ``"5kpps"``; a switch takes a bool; no limit is ``None``. Columns that are times have a
-name that ends with ``_ns`` and are whole nanoseconds. A column has the same type in every run with as many seeds. For a seed everything repeats bit for bit, on any machine.
+name that ends with ``_ns`` and are whole nanoseconds. A column has the same type in every run with as many seeds. With
+the same seed everything repeats bit for bit, on any machine.
 
-Tables need pyarrow (``pip install pyarrow``); ``columns`` has the same as lists, and needs nothing. ``csv`` returns the text
-that the command prints, of a part of the points if wanted, and ``merge`` puts parts together; ``softtimers.cluster`` does that
-on many machines. ``receive`` runs a receive policy of yours, a Python object, on the simulated machine of HIP.
+Tables need pyarrow (``pip install pyarrow``); ``columns`` returns the same as lists, without pyarrow. ``csv`` returns
+the text that the command prints, optionally for a part of the points, and ``merge`` puts parts together;
+``softtimers.cluster`` does that on many machines. ``receive`` runs your own receive policy, a Python object, on the
+simulated machine of HIP.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ __all__ = [
 
 
 class Parameter(NamedTuple):
-    """What can be set."""
+    """A parameter of an experiment."""
 
     name: str
     about: str
@@ -55,7 +57,7 @@ class Parameter(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What is found."""
+    """A column of an experiment's results."""
 
     name: str
     about: str
@@ -114,14 +116,14 @@ def sweep(
     - ``axes``: the values that each of some parameters takes, or ``seed``; the last varies fastest. ``None`` makes the
       table of the paper.
     - ``parameters``: those that are the same at all points; the paper's values unless given.
-    - ``seeds``: runs each point with so many seeds from ``seed`` on. Columns are means then, followed by ``_sd``, the
+    - ``seeds``: runs each point with this many seeds from ``seed`` on. Columns are means then, followed by ``_sd``, the
       standard deviation of one run, ``_ci95``, half the length of the mean's 95% interval, and ``_n``, the seeds
       that had a value.
     - ``threads``: all CPUs unless given. The rows do not depend on it.
     - ``skip_infeasible``: points that are not possible have a row without values, and a ``reason``.
-    - ``progress``: called with the share that is done, from 0 to 1, some twenty times a second.
+    - ``progress``: called with the finished share, from 0 to 1, some twenty times a second.
 
-    Raises ``ValueError`` for a value or a combination that is not possible; it says what is. Ctrl-C ends the run.
+    Raises ``ValueError`` for an invalid value or combination; its message says what is allowed. Ctrl-C ends the run.
     """
     import pyarrow
 
@@ -184,12 +186,12 @@ def merge(texts: Iterable[str]) -> str:
 
 #: The answer of a policy: by an interrupt, when the next packet comes.
 ARMED = None
-#: The answer of a policy: look again at once.
+#: The answer of a policy: poll again at once.
 NOW = 0
 
 
 class Costs(NamedTuple):
-    """What the receiving machine's work takes, in nanoseconds; the defaults are those of HIP's Table 2."""
+    """The costs of the receiving machine's work, in nanoseconds; the defaults are those of HIP's Table 2."""
 
     interrupt: int = 5_000
     #: At least 1.
@@ -201,7 +203,7 @@ class Costs(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What became of the packets: the columns of HIP's Table 3."""
+    """The results of a run: the columns of HIP's Table 3."""
 
     packets: int
     #: CPU time for each packet, in microseconds.
@@ -213,7 +215,7 @@ class Received(NamedTuple):
     interrupts: int
     #: Whether they found packets or not.
     polls: int
-    #: Polls that found nothing.
+    #: Empty polls.
     unsuccessful: int
     #: Changes between interrupts and polls.
     switches: int
@@ -222,18 +224,18 @@ class Received(NamedTuple):
 def receive(policy: Union[str, Any], packets: Iterable[Tuple[int, int]], costs: Union[str, Costs] = "hip") -> Received:
     """Receives packets under a policy, on the simulated machine of the paper on HIP.
 
-    - ``packets``: of each the time of its arrival, in whole nanoseconds, and its length in bytes; in the order of the times,
-      which count from the first.
-    - ``policy``: the name of one that a program on Linux links, with settings if need be: ``"interrupts"``, ``"hip"``,
-      ``"delay-bound:time=500us"``; or an object of yours.
+    - ``packets``: of each the time of its arrival, in whole nanoseconds, and its length in bytes; in the order of the
+      times, which count from the first.
+    - ``policy``: the name of a policy of the library, with settings if necessary: ``"interrupts"``, ``"hip"``,
+      ``"delay-bound:time=500us"``; or your own object.
     - ``costs``: those of ``"hip"``, of the ``"cm5"``, or ``Costs``.
 
-    An object has the method ``looked(began, ended, found)``. It is called after each interrupt and each poll, with its begin
-    and end in nanoseconds and the packets that it took, and returns when to look next: ``ARMED``, ``NOW``, or a time in
-    nanoseconds. The first look is by an interrupt. It may have
+    An object has the method ``looked(began, ended, found)``. It is called after each interrupt and each poll, with its
+    begin and end in nanoseconds and the packets that it took, and returns when to look next: ``ARMED``, ``NOW``, or a
+    time in nanoseconds. The first look is by an interrupt. It may have
 
     - ``arrived(at)``, called for each packet, in order;
-    - ``idle(now)``, called when the processor has nothing to do after a look; it returns as ``looked`` does;
+    - ``idle(now)``, called when the CPU has no other work after a look; it returns as ``looked`` does;
     - ``next()``, which returns the decision that holds, also before the first look.
 
     An exception of the object ends the run and is raised here.

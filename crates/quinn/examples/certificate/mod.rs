@@ -1,4 +1,4 @@
-//! A certificate for one run, and who trusts it: what a real program has files for.
+//! A certificate for one run, and a client that trusts it; a real program reads them from files.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The growth of the window after a cut: CUBIC as RFC 9438 has it, [`Curve`].
+//! [`Curve`]: the growth of the window after a cut, CUBIC as in RFC 9438.
 //!
 //! ```text
 //!   window
@@ -9,9 +9,9 @@
 //!         └────┼────────── K ──────────────▶ time since the cut
 //! ```
 //!
-//! K, the time until the window is at `w_max` again, is taken from how far the window is below it *after* the cut (equation 2
-//! of RFC 9438). Where it is computed from `w_max` alone, as RFC 8312 had it, a second cut soon after the first leaves the window
-//! above the curve, and it stands still until the curve has come up to it.
+//! K, the time until the window is at `w_max` again, is computed from the distance of the window *after* the
+//! cut (equation 2 of RFC 9438). Computed from `w_max` alone, as in RFC 8312, a second cut soon after the
+//! first leaves the window above the curve, where it stands still until the curve reaches it.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use softtimers_core::Timestamp;
 /// The window in packets as a function of time, from one cut to the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Curve {
-    /// Where the path was full.
+    /// The window at which the path was full.
     w_max: f64,
-    /// When the window has to be there.
+    /// The time after the cut at which the window reaches it again.
     k: f64,
     /// Begins with the first ACK after the cut.
     epoch: Option<Timestamp>,
@@ -31,20 +31,20 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// No cut so far: the window looks for more from here.
+    /// Makes the curve without a cut: the window grows from here.
     pub(super) fn from_here(window: f64) -> Self {
         Curve { w_max: window, k: 0.0, epoch: None, reno: window }
     }
 
-    /// The window was cut by [`BETA`] from `prior`; `self` is the curve that it had followed.
+    /// Returns the curve after a cut by [`BETA`] from `prior`; `self` is the previous curve.
     pub(super) fn cut(&self, prior: f64, window: f64) -> Self {
-        // Fast convergence: who had to give way makes room for who is new (4.7).
+        // Fast convergence: a flow that had to reduce releases bandwidth for new flows (4.7).
         let w_max = if prior < self.w_max { prior * (1.0 + BETA) / 2.0 } else { prior };
         let k = ((w_max - window).max(0.0) / C).cbrt();
         Curve { w_max, k, epoch: None, reno: window }
     }
 
-    /// The window after an ACK for `acked` packets.
+    /// Returns the window after an ACK for `acked` packets.
     pub(super) fn grown(&mut self, now: Timestamp, window: f64, acked: f64, round_trip: Duration) -> f64 {
         let epoch = *self.epoch.get_or_insert(now);
         let time = (now.saturating_duration_since(epoch) + round_trip).as_secs_f64() - self.k;
@@ -55,12 +55,12 @@ impl Curve {
         cubic.max(self.reno).min(window + acked)
     }
 
-    /// The program had nothing to send for so long: a time in which the window could not have grown (5.8).
+    /// Excludes a time in which the program had nothing to send: the window could not have grown then (5.8).
     pub(super) fn pause(&mut self, now: Timestamp, time: Duration) {
         self.epoch = self.epoch.map(|epoch| (epoch + time).min(now));
     }
 
-    /// Packets have another length: the same bytes are `by` times as many packets.
+    /// Adapts to another packet length: the same bytes are `by` times as many packets.
     pub(super) fn scale(&mut self, by: f64) {
         (self.w_max, self.reno) = (self.w_max * by, self.reno * by);
     }
@@ -73,8 +73,9 @@ pub(super) const BETA: f64 = 0.7;
 /// Reno's growth in packets in a round trip: three quarters of the growth at which [`BETA`] gives the same mean window as Reno
 /// with a cut to a half.
 ///
-/// An even sender meets fewer of the drops of a shared queue than one that sends lumps, and would take bandwidth from it. For the same
-/// reason it does not grow by a whole packet beyond the window before the cut, as RFC 9438 has it (4.3) and Linux and quinn have not.
+/// An even sender meets fewer of the drops of a shared queue than one that sends lumps, and would take
+/// bandwidth from the latter. For the same reason it does not grow by a whole packet beyond the window before
+/// the cut, as RFC 9438 specifies (4.3) but Linux and quinn do not.
 const ALPHA: f64 = 0.75 * 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 #[cfg(test)]

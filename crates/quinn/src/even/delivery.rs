@@ -22,7 +22,7 @@ impl Delivery {
     /// Records acknowledged bytes; `least` is the recent shortest round trip.
     pub(super) fn acked(&mut self, now: Timestamp, bytes: u64, least: Duration) {
         let width = (least / PER_ROUND as u32).max(Duration::from_micros(50));
-        // A shorter path, or a longer one: counts in other bins are worth nothing.
+        // The path has become shorter or longer: counts in bins of another width are useless.
         if width < self.width / 2 || width > self.width * 2 {
             *self = Delivery { began: now, width, bins: [0; BINS] };
         }
@@ -38,8 +38,8 @@ impl Delivery {
         self.bins[BINS - 1] += bytes;
     }
 
-    /// The most bytes that were acknowledged in one shortest round trip, which is `least`. Eight bins are between half of it
-    /// and twice as long: they are widened or narrowed only by more than that.
+    /// Returns the most bytes acknowledged in one shortest round trip, which is `least`. Eight bins span
+    /// between half and twice of it: beyond that they are resized.
     pub(super) fn most(&self, least: Duration) -> f64 {
         let full = &self.bins[..BINS - 1];
         let most = full.windows(PER_ROUND).map(|bins| bins.iter().sum::<u64>()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The controller's decisions, with time as an argument: [`Machine`].
+//! [`Machine`]: the controller's decisions, with time as an argument.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use super::cubic::{BETA, Curve};
 use super::path::PathView;
 use super::train::Trains;
 
-/// A congestion window and what moves it. The [module above](super) has the picture.
+/// A congestion window and its state. The [parent module](super) has a diagram.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     /// Bytes.
     mtu: f64,
     window: f64,
     phase: Phase,
-    /// The windows with which this round trip and the one before began; the packets that wait now left under the earlier one.
+    /// The windows with which this round trip and the one before began; the packets that are queued now left
+    /// under the earlier one.
     round_windows: [f64; 2],
     /// Where slow start ends after a time-out.
     threshold: f64,
     path: PathView,
     trains: Trains,
     curve: Curve,
-    /// Packets that left no later than this belong to the event that was answered then.
+    /// Packets that left no later than this belong to the event that was handled then.
     recovery: Option<Timestamp>,
     built: Timestamp,
     last_ack: Timestamp,
@@ -33,8 +34,8 @@ pub(super) struct Machine {
 enum Phase {
     /// Doubles in each round trip.
     Start,
-    /// The path should be full, by its trains: a little more in each round trip, and ever more of it, until a queue shows.
-    /// The number of round trips that have ended since.
+    /// The path should be full, according to its trains: the window grows by an increasing amount in each
+    /// round trip, until a queue shows. Holds the number of round trips since.
     Probe(usize),
     /// The round trip has become longer: an eighth more in each, until packets are lost (RFC 9406).
     Slow(Slow),
@@ -69,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// A packet that left at `sent` is acknowledged; `round_trip` is the smoothed one.
+    /// Records the ACK of a packet that left at `sent`; `round_trip` is the smoothed one.
     pub(super) fn acked(
         &mut self,
         now: Timestamp,
@@ -89,7 +90,7 @@ impl Machine {
         if app_limited {
             self.curve.pause(now, quiet);
         } else if let Some(idle) = quiet.checked_sub(2 * self.round_trip) {
-            // quinn's flag is of this moment, and after an idle time there is something to send again.
+            // quinn's flag describes this moment, and after an idle time there is something to send again.
             self.curve.pause(now, idle);
         }
         self.last_ack = now;
@@ -120,7 +121,7 @@ impl Machine {
             return;
         }
         if let Some(full) = self.full().filter(|&full| self.window >= full) {
-            // The trains may have agreed late. What is too much then drains before it is lost.
+            // The trains may have agreed late. The excess then drains before it is lost.
             self.window = full.max(self.window * BETA);
             self.phase = Phase::Probe(0);
         } else if self.path.rises() {
@@ -130,7 +131,8 @@ impl Machine {
 
     fn probe(&mut self, rounds: usize, bytes: f64, ended: bool) {
         let Some(&growth) = GROWTH.get(rounds) else {
-            // There is no queue with so much more on the way: what the trains have said doesn't hold (any more).
+            // There is no queue although much more is in flight: the trains' rate is wrong, or no longer
+            // holds.
             self.trains.forget();
             self.phase = Phase::Start;
             return;
@@ -142,8 +144,8 @@ impl Machine {
         let standing =
             self.path.standing(most_of_a_round).filter(|&standing| rounds > 0 && standing >= shows);
         if let Some(standing) = standing {
-            // What waits is of the window of a round trip before. What has come since drains, but for as much as shows: with
-            // less, the queue would run empty whenever somebody wakes up late.
+            // The queue results from the window of the previous round trip. What was added since drains,
+            // except for the amount that shows: with less, the queue would run empty at each late wake-up.
             let least = self.path.least();
             let kept = (least + shows).as_secs_f64() / (least + standing).as_secs_f64();
             let of = if rounds > 1 { self.round_windows[1] } else { self.window };
@@ -158,7 +160,7 @@ impl Machine {
         self.window += bytes / 8.0;
         let Slow { rounds, base } = slow;
         if ended && rounds > 0 && self.path.shortest() < base {
-            // It had been longer for another reason.
+            // The round trip had been longer for another reason.
             self.phase = Phase::Start;
         } else if ended && rounds == SLOW_ROUNDS {
             self.avoid();
@@ -167,19 +169,19 @@ impl Machine {
         }
     }
 
-    /// Losses were found, the latest of a packet that left at `sent`; or a packet that left then was marked.
+    /// Reacts to losses, the latest of a packet that left at `sent`; or to a mark on such a packet.
     pub(super) fn lost(&mut self, now: Timestamp, sent: Timestamp, persistent: bool) {
         if sent < self.built || self.answered(sent) {
             return;
         }
-        // What is on the way beyond the new window drains first: what is lost of it belongs to this event.
+        // The packets in flight beyond the new window drain first: losses among them belong to this event.
         self.recovery = Some(now);
         let before = self.window;
         if self.phase == Phase::Avoid {
             self.window = (before * BETA).max(self.least_window());
             self.curve = self.curve.cut(before / self.mtu, self.window / self.mtu);
         } else {
-            // The overshoot is gone if the window is what was delivered.
+            // With the window at the delivered amount, the overshoot is gone.
             let least = if self.phase == Phase::Start { before / 2.0 } else { before * BETA };
             let full = self.full().unwrap_or(0.0);
             let holds = self.path.delivered().max(full);
@@ -200,7 +202,7 @@ impl Machine {
         self.curve = Curve::from_here(self.window / self.mtu);
     }
 
-    /// The bytes that the path holds, by its trains.
+    /// Returns the path's capacity in bytes, according to its trains.
     fn full(&self) -> Option<f64> {
         Some(self.trains.rate()? * SURE * self.path.least().as_secs_f64())
     }
@@ -240,7 +242,8 @@ impl Machine {
         self.phase == Phase::Start && self.threshold.is_infinite() && self.trains.rate().is_none()
     }
 
-    /// Bytes a second, where that is not left to the window: no faster than the link until Probe.
+    /// Returns the pacing rate in bytes a second, if it does not follow from the window: no faster than the
+    /// link until Probe.
     pub(super) fn pace(&self) -> Option<f64> {
         let by_window = self.window / self.path.least().as_secs_f64();
         match self.phase {
@@ -252,8 +255,8 @@ impl Machine {
     }
 }
 
-/// The growth of the window in each round trip after the trains have said that the path is full. It begins with the rest of
-/// one and a whole one, in which what is under way becomes even.
+/// The growth of the window in each round trip after the path is full according to the trains. The first
+/// partial round trip and a whole one let the packets in flight become even.
 const GROWTH: [f64; 12] = [
     0.0,
     0.0,
@@ -270,13 +273,13 @@ const GROWTH: [f64; 12] = [
 ];
 /// Round trips of growth by an eighth (RFC 9406).
 const SLOW_ROUNDS: u32 = 5;
-/// Trains are right to a few percent.
+/// Trains are accurate to a few percent.
 const SURE: f64 = 0.97;
-/// The rate once the window decides, in windows per round trip. quinn's pacer has 1.25: then
-/// half of what it allows leaves in the first part of a round trip and overflows a short queue that would have held it. Above
-/// one, the window stops the sender now and then, and each transmit is only what an ACK has made room for.
+/// The rate once the window decides, in windows per round trip. quinn's pacer has 1.25: packets then leave
+/// early in a round trip and overflow a short queue that would have held them. Above one, the window stops
+/// the sender now and then, and each transmit has only the packets for which an ACK has made room.
 const GAIN: f64 = 1.0;
-/// Packets in the queue that show, and that it then keeps; and by how much wake-ups vary.
+/// The number of queued packets that counts as a queue, and that it then keeps; and the jitter of wake-ups.
 const SHOWS: f64 = 4.0;
 const JITTER: Duration = Duration::from_micros(250);
 

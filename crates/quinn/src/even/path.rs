@@ -1,4 +1,4 @@
-//! The path as its ACKs show it: [`PathView`], with the shortest round trip, the rounds, and the delivered rate.
+//! [`PathView`]: the shortest round trip, the rounds and the delivered rate of a path, from its ACKs.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl PathView {
         }
     }
 
-    /// A packet that left at `sent` is acknowledged; returns whether that begins another round.
+    /// Records the ACK of a packet that left at `sent`; returns whether that begins another round.
     pub(super) fn acked(&mut self, now: Timestamp, sent: Timestamp, bytes: u64) -> bool {
         let took = now.saturating_duration_since(sent);
         self.least.note(now, took);
@@ -65,13 +65,13 @@ impl PathView {
         self.delivery.most(self.least())
     }
 
-    /// The excess of this round's shortest round trip over the shortest of all: the queue that never empties. `None` before
-    /// there are `samples`: of a few in a row even the first may have woken somebody late.
+    /// Returns the excess of this round's shortest round trip over the shortest of all: the standing queue.
+    /// `None` before there are `samples`: with few, even the first may come from a late wake-up.
     pub(super) fn standing(&self, samples: u32) -> Option<Duration> {
         (self.samples >= samples.max(ENOUGH)).then(|| self.shortest.saturating_sub(self.least()))
     }
 
-    /// HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.
+    /// Returns HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.
     pub(super) fn rises(&self) -> bool {
         let before = self.shortest_before;
         if self.samples < ENOUGH || before == Duration::MAX {
@@ -91,7 +91,7 @@ impl Least {
     fn note(&mut self, now: Timestamp, took: Duration) {
         let passed = now.saturating_duration_since(self.half_began);
         if passed >= HALF {
-            // After a pause even the latest half is too old.
+            // After a pause even the last half is too old.
             let before = if passed < 2 * HALF { self.half } else { Duration::MAX };
             (self.half_began, self.half_before, self.half) = (now, before, Duration::MAX);
         }
@@ -99,7 +99,7 @@ impl Least {
     }
 }
 
-/// Samples of a round that say something of it (RFC 9406).
+/// The number of samples needed to judge a round (RFC 9406).
 const ENOUGH: u32 = 8;
 const HALF: Duration = Duration::from_secs(5);
 

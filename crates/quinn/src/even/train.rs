@@ -1,4 +1,4 @@
-//! The bottleneck's rate, read from how it spaces a train: [`Trains`].
+//! [`Trains`]: the bottleneck's rate, measured from the spacing of a train.
 //!
 //! quinn's pacer sends ten packets or more at once. They reach the slow link back to back and leave it at its rate, and so do
 //! the ACKs for them, long before the window is large enough to fill the path:
@@ -10,8 +10,9 @@
 //!                    └──────── counted ──────┘       └ may have waited for the next train: ignored
 //! ```
 //!
-//! ACKs that were held up and come together (a radio link, an interrupt) make a train look faster than the link. Such trains
-//! agree neither with each other nor with the rate that is delivered, so there is no [`rate`](Trains::rate) then.
+//! ACKs that were held up and come together (a radio link, an interrupt) make a train look faster than the
+//! link. Such trains agree neither with each other nor with the delivered rate, so there is no
+//! [`rate`](Trains::rate) then.
 
 use softtimers_core::Timestamp;
 
@@ -22,7 +23,7 @@ pub(super) struct Trains {
     current: Option<(Timestamp, Spaced)>,
     /// Bytes a second, the latest last.
     rates: Vec<f64>,
-    /// The rate on which most of them agree: read with each packet, so it is kept.
+    /// The rate on which most of them agree; cached, because each packet reads it.
     agreed: Option<f64>,
 }
 
@@ -43,11 +44,11 @@ struct Batch {
 }
 
 impl Trains {
-    /// A packet that left at `sent` is acknowledged.
+    /// Records the ACK of a packet that left at `sent`.
     pub(super) fn acked(&mut self, now: Timestamp, sent: Timestamp, bytes: u64) {
         match &mut self.current {
             Some((left, spaced)) if *left == sent => spaced.acked(now, bytes),
-            // Of an earlier train, which has been measured: overtaken on the way.
+            // A reordered packet of an earlier train, which has been measured.
             Some((left, _)) if sent < *left => {}
             current => {
                 let measured = current.take().and_then(|(_, spaced)| spaced.rate());
@@ -75,7 +76,7 @@ impl Trains {
     }
 }
 
-/// The median, if enough are near it.
+/// Returns the median, if enough rates are near it.
 fn agreed(rates: &[f64]) -> Option<f64> {
     let mut rates = rates.to_vec();
     rates.sort_by(f64::total_cmp);
@@ -86,7 +87,7 @@ fn agreed(rates: &[f64]) -> Option<f64> {
 
 impl Spaced {
     fn acked(&mut self, now: Timestamp, bytes: u64) {
-        // With the first ACK come packets whose spacing nobody has seen.
+        // The first ACK may cover packets whose spacing is unknown.
         if now <= self.first {
             return;
         }
@@ -133,7 +134,7 @@ mod tests {
         for round in 0..4 {
             // 12 bytes/µs; the last ACK has waited for the next train, and doesn't count.
             train(&mut trains, round * 3_000, [200, 200, 200, 2_000]);
-            // The last one is measured when the next begins.
+            // The last train is measured when the next begins.
             assert_eq!(trains.rate().is_some(), round == 3, "after {round}");
         }
         let rate = trains.rate().unwrap_or_default();
@@ -147,7 +148,7 @@ mod tests {
         let mut trains = Trains::default();
         (0..9).for_each(|round| train(&mut trains, round * 3_000, [0; 4]));
         assert_eq!(trains.rate(), None);
-        // Or something else each time.
+        // Or trains that differ each time.
         for (round, gap) in [1, 40, 3, 500, 9, 200, 70, 2].into_iter().enumerate() {
             train(&mut trains, 50_000 + round as u64 * 3_000, [gap; 4]);
         }

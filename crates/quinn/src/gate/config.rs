@@ -14,10 +14,11 @@ pub struct GateConfig {
     /// The interval between releases of more than three packets after a loss: 100 µs. A faster connection sends more
     /// packets at once, and so needs no more wake-ups.
     pub release_interval: Duration,
-    /// The same while the path has lost nothing for ten seconds: 500 µs. After a loss it still tells whether two or three packets
-    /// leave together. Zero here and above, and one packet at least, is one at a time.
+    /// The same while the path has lost no packet for ten seconds: 500 µs. After a loss it still decides
+    /// whether two or three packets leave together. Zero here and above, with a least of one packet, sends
+    /// one at a time.
     pub lossless_interval: Duration,
-    /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. Where
+    /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. If
     /// two would be more than a millisecond apart, one leaves at a time.
     pub least_segments: usize,
     /// The share of quinn's own pacing rate: 90%. See the [module](super).
@@ -51,8 +52,9 @@ pub struct Window {
     pub first: bool,
     /// True if the path has recently lost a packet.
     pub lossy: bool,
-    /// The controller's own pacing rate in bits a second, if it has one. It is taken as it is, but for a floor of an eighth
-    /// of the window in each round trip: a rate that was measured while nothing could leave would let nothing leave.
+    /// The controller's own pacing rate in bits a second, if it has one. It is used unchanged, with a floor
+    /// of an eighth of the window per round trip: a rate that was measured while no packet could leave would
+    /// block for good.
     pub pacing_bps: Option<u64>,
 }
 
@@ -65,7 +67,7 @@ impl GateConfig {
             u64::try_from(bits / window.round_trip.as_nanos().max(1)).unwrap_or(u64::MAX).max(1)
         };
         match window.pacing_bps {
-            // Before the first ACK there is no window in a round trip.
+            // Before the first ACK there is no round-trip time.
             Some(pacing) if window.round_trip.is_zero() => pacing.max(1),
             Some(pacing) => pacing.max(by_window(FLOOR)),
             None if window.first => by_window(2_000),

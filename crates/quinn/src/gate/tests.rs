@@ -22,7 +22,7 @@ fn gate() -> Gate {
     Gate::new(GateConfig::default())
 }
 
-/// Builds a transmit and has it leave, however long that takes; how long it took.
+/// Builds a transmit and lets it leave; returns how long that took.
 fn send(gate: &mut Gate, clock: &ManualClock, asked: Option<Window>, packets: u32, bytes: u32) -> Duration {
     let built = clock.now();
     gate.begin(10);
@@ -65,7 +65,8 @@ fn a_controller_that_paces_is_believed() {
     assert_eq!(clock.now(), at(1_025));
 }
 
-/// A rate that was measured while nothing could leave: an eighth of a window leaves in each round trip all the same.
+/// With a rate that was measured while no packet could leave, an eighth of a window still leaves in each
+/// round trip.
 #[test]
 fn a_paced_controller_does_not_crawl() {
     for pacing in [0, 1, 1_000] {
@@ -81,7 +82,7 @@ fn a_paced_controller_does_not_crawl() {
     assert_eq!(clock.now(), at(1_025));
 }
 
-/// It leaves everything to quinn's own pacer, and gets as many packets in a transmit.
+/// It leaves pacing to quinn's own pacer, and gets as many packets in a transmit.
 #[test]
 fn a_controller_that_does_not_pace_is_left_alone() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
@@ -96,7 +97,8 @@ fn a_controller_that_does_not_pace_is_left_alone() {
     assert_eq!(gate.begin(10), 3);
 }
 
-/// Each pair has an ACK half a gap before its time; then the timer is postponed, and is hardly ever set again.
+/// Each pair has an ACK half a gap before its time; then the timer is postponed, and is hardly ever set
+/// again.
 #[test]
 fn acks_release_first_and_the_timer_is_set_seldom() {
     let (mut gate, mut set, mut sets) = (gate(), None::<Timestamp>, 0);
@@ -149,7 +151,7 @@ fn what_congestion_control_was_not_asked_for_passes() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
     send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
     assert_eq!(send(&mut gate, &clock, None, 1, 1_200), Duration::ZERO);
-    // And it takes no place: the next one is due as it was.
+    // And it does not change the schedule: the next one is due as before.
     assert_eq!(send(&mut gate, &clock, Some(WINDOW), 2, 2_500), Duration::from_micros(250));
 }
 
@@ -162,7 +164,7 @@ fn what_is_small_passes_and_takes_its_place() {
     assert_eq!(send(&mut gate, &clock, Some(WINDOW), 1, 300), Duration::from_nanos(229_900));
 }
 
-/// quinn asks and then finds nothing to send, or no room. What it builds next may be an ACK.
+/// quinn asks and then finds nothing to send, or no room. Its next transmit may be an ACK.
 #[test]
 fn what_was_asked_in_vain_does_not_count_for_the_next_transmit() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
@@ -172,7 +174,8 @@ fn what_was_asked_in_vain_does_not_count_for_the_next_transmit() {
     assert_eq!(send(&mut gate, &clock, None, 1, 400), Duration::ZERO);
 }
 
-/// A transmit that waits keeps the rate it was built at; nobody is asked when it is offered again.
+/// A transmit that waits keeps the rate it was built at; the controller is not asked when it is offered
+/// again.
 #[test]
 fn a_transmit_that_waits_keeps_its_rate() {
     let mut gate = gate();
@@ -184,7 +187,7 @@ fn a_transmit_that_waits_keeps_its_rate() {
     gate.begin(10);
     assert_eq!(gate.offer(at(90), 2, 2_500), Verdict::Wait(at(250)));
     assert_eq!(gate.waits_until(), Some(at(250)));
-    // Not even if something asks meanwhile, such as a program for its statistics.
+    // Not even if a program reads its statistics meanwhile.
     gate.asked(window(2_000_000_000, 1));
     assert_eq!(gate.offer(at(99), 2, 2_500), Verdict::Wait(at(250)));
     assert_eq!(gate.offer(at(100), 2, 2_500), Verdict::Leave);
@@ -192,7 +195,7 @@ fn a_transmit_that_waits_keeps_its_rate() {
     assert_eq!(gate.take_counters(), Counters { gated: 1, longest_held: micros(97), ..Counters::default() });
 }
 
-/// An ACK, a wake-up or a time-out that comes when it may leave is as good as the timer.
+/// Any ACK, wake-up or time-out that comes when it may leave releases it, like the timer.
 #[test]
 fn any_poll_from_its_time_on_lets_it_leave() {
     let mut gate = gate();
@@ -210,7 +213,7 @@ fn any_poll_from_its_time_on_lets_it_leave() {
     assert_eq!(gate.offer(at(360), 2, 2_500), Verdict::Leave);
 }
 
-/// Every wake-up is late, by more than the gaps have to spare: the rate holds all the same, and none is a burst.
+/// Every wake-up is late, by more than the gaps allow: the rate still holds, without bursts.
 #[test]
 fn late_wake_ups_are_anticipated() {
     for (late, segments) in [(20, 1), (60, 2), (90, 2)] {
@@ -254,7 +257,7 @@ fn nothing_waits_longer_than_it_may() {
     let slow = window(2_400, 95_000);
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
     assert_eq!(send(&mut gate, &clock, Some(slow), 1, 1_200), Duration::ZERO);
-    // And what leaves early adds up to nothing: a second later it waits no longer than at once.
+    // And early departures do not accumulate: a second later it waits no longer than at first.
     for _ in 0..200 {
         assert_eq!(send(&mut gate, &clock, Some(slow), 1, 1_200), Duration::from_millis(5));
     }
@@ -299,7 +302,7 @@ fn no_wait_is_longer_than_the_bound_whatever_happens() {
     }
 }
 
-/// A number of up to `bits` bits, as likely of few as of many.
+/// Returns a number of up to `bits` bits, with a uniform number of bits.
 fn any(random: &mut Random, bits: u64) -> u64 {
     let bits = 1 + random.next_u64() % bits;
     random.next_u64() >> (64 - bits)
@@ -356,7 +359,7 @@ fn the_quantum_follows_the_rate() {
         [1, 15, 25, 100, 250, 350, 500, 10_000].map(|mbit| quantum(mbit, 10)),
         [1, 1, 2, 3, 3, 3, 5, 10]
     );
-    // Nothing is known; quinn may build several transmits with what it is told now.
+    // No rate is known; quinn may build several transmits with this answer.
     assert_eq!(gate().begin(10), 2);
     // A kernel without segmentation offload takes one at a time.
     assert_eq!(quantum(10_000, 1), 1);
@@ -392,7 +395,7 @@ fn an_enabled_gate_can_be_switched_off_and_on() {
     assert_eq!(gate.begin(10), 3);
 }
 
-/// A rate that changes with every ACK is integrated: what leaves is what the rates of the meantime allow.
+/// A rate that changes with every ACK is integrated: the packets sent match the mean of the rates.
 #[test]
 fn a_rate_that_changes_keeps_its_mean() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));

@@ -1,4 +1,4 @@
-//! Constants with another value, for the tests that ask which figures a constant moves.
+//! Constants with another value, for the tests that check which figures a constant moves.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! The figures that the simulated machines remake: [`Figure`]. What a constant moves, and was fitted to, is said by these.
+//! The figures that the simulated machines reproduce: [`Figure`]. Constants refer to these for what they move
+//! and were fitted to.
 
 /// A row: a figure, its name as the list of constants prints it, the first cells of its rows in `docs/papers.md`.
 macro_rules! figures {
     ($($figure:ident: $about:literal, [$($row:literal),*];)*) => {
-        /// A figure, a table or a statement of a paper with numbers, as far as one experiment shows it.
+        /// A figure, a table or a numerical statement of a paper, as far as one experiment reproduces it.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Figure {
             $(#[doc = concat!("Remade: ", $about, ".")] $figure,)*
@@ -20,7 +21,7 @@ macro_rules! figures {
                 }
             }
 
-            /// Returns the first cells of its rows in `docs/papers.md`. One that stands in the page's text has none.
+            /// Returns the first cells of its rows in `docs/papers.md`. A figure in the page's text has none.
             pub fn rows(self) -> &'static [&'static str] {
                 match self {
                     $(Figure::$figure => &[$($row),*],)*

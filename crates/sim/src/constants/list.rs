@@ -39,43 +39,43 @@ constants! {
         finish: u64 = 444 - 327, "traced µs", Paper("livelock §8.1, figure 11"), moves ROUTER_5;
         transmit: u64 = 633 - 544, "traced µs", Paper("livelock §8.1, figure 11"), moves ROUTER_5;
         handlers: u64 = 466, "‰ of a traced time, in interrupt handlers without polling",
-            Fitted(JOINT_2, "by `livelock-fit`: their calls and returns are not as many for each µs as the others'"), moves ROUTER_5;
+            Fitted(JOINT_2, "by `livelock-fit`: handlers have a different number of calls and returns per µs than other steps"), moves ROUTER_5;
         unmodified: u32 = 70, "% of the modified kernel's steps, in threads",
-            Fitted(JOINT_3, "by `livelock-fit`: nobody traced that kernel"), moves ROUTER_7;
+            Fitted(JOINT_3, "by `livelock-fit`: there is no trace of that kernel"), moves ROUTER_7;
         unmodified_handlers: u32 = 108, "% of the modified kernel's steps, in interrupt handlers",
-            Fitted(JOINT_3, "by `livelock-fit`: nobody traced that kernel"), moves ROUTER_7;
+            Fitted(JOINT_3, "by `livelock-fit`: there is no trace of that kernel"), moves ROUTER_7;
         pollution: Duration = Duration::from_micros(3), "µs", Guess("some cache lines for each interruption of a thread"), moves ROUTER_8;
         user: Duration = Duration::from_nanos(19_800), "µs more for the network's thread after a process ran",
-            Fitted(JOINT_4, "by `livelock-fit`: it has evicted some of the thread's code"), moves JOINT_4;
-        cooling: u64 = 203, "‰ of the time for which others run: what screend's caches lose",
+            Fitted(JOINT_4, "by `livelock-fit`: the process evicted some of the thread's code"), moves JOINT_4;
+        cooling: u64 = 203, "‰ of the time for which others run, lost from screend's caches",
             Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
-        cold: Duration = Duration::from_nanos(207_200), "µs at most of that; cold, screend is half as fast",
+        cold: Duration = Duration::from_nanos(207_200), "µs, the most it can lose; with cold caches screend is half as fast",
             Fitted(&[Feedback], "by `livelock-fit`"), moves &[Feedback];
         queue: Duration = Duration::from_nanos(30_400), "µs, to queue a packet for screend",
             Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
-        screend: Duration = Duration::from_nanos(5_700), "µs a packet, beside the rest of its way",
+        screend: Duration = Duration::from_nanos(5_700), "µs a packet, beside the rest of its path",
             Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
-        tick: Duration = Duration::from_micros(10), "µs", Guess("one percent of the processor, with `ticks`"), moves ROUTER_9;
+        tick: Duration = Duration::from_micros(10), "µs", Guess("1% of the CPU, with `ticks`"), moves ROUTER_9;
         ticks: Duration = Duration::from_nanos(1_000_000_000 / 1_024), "µs", Standard("Digital UNIX on an Alpha: 1,024 Hz"), moves ROUTER_9;
         background: Duration = Duration::from_micros(500), "µs of each `background_period`",
             Paper("livelock §7: a process alone gets 94%, of which 1% is the clock's"), moves &[User];
         background_period: Duration = Duration::from_millis(10), "µs", Guess("as often as the paper's limit counts (§7)"), moves &[User];
         wire: Duration = Duration::from_nanos(67_200), "µs", Standard("84 bytes on 10 Mbit/s Ethernet: 14,880 packets/s"), moves ROUTER_10;
         descriptors: u32 = 8, "packets loaded at once",
-            Fitted(&[Quotas], "by hand: of turns of 10 and 20 packets 8 leave"),
+            Fitted(&[Quotas], "by hand: 8 packets leave of turns of 10 and 20"),
             moves &[Quotas, BestQuota, Starvation];
         ifq: u32 = 50, "packets", Standard("4.3BSD: IFQ_MAXLEN, of ipintrq and output queues"), moves ROUTER_11;
         ring: u32 = 32, "packets", Guess("as a LANCE driver of the time"), flag "livelock" "ring", moves ROUTER_12;
         process_queue: u32 = 32, "packets", Paper("livelock §6.6.1, §9"), flag "livelock" "queue", flag "livelock-monitor" "queue", moves ROUTER_13;
         spread: u64 = 4, "th of a gap, either way",
-            Fitted(&[User], "by hand: gaps vary, but the user's loss says that packets hardly came in groups"),
+            Fitted(&[User], "by hand: gaps vary, but the user process's loss shows that packets rarely came in groups"),
             moves ROUTER_14;
     }
 
     /// ULTRIX on a DECstation 3100, which copies each packet at device priority.
     burst: Burst {
         interrupt: Duration = Duration::from_micros(580), "µs",
-            Fitted(&[FirstOfBurst], "what is left of the 1.33 ms until three are copied"), moves &[FirstOfBurst];
+            Fitted(&[FirstOfBurst], "the rest of the 1.33 ms until three are copied"), moves &[FirstOfBurst];
         receive: Duration = Duration::from_micros(250), "µs",
             Fitted(&[FirstOfBurst], "with `queue` the 253 µs of each further packet"), moves &[FirstOfBurst];
         queue: Duration = Duration::from_micros(3), "µs",
@@ -87,11 +87,11 @@ constants! {
     /// tcpdump on the router.
     monitor: Monitor {
         filter: Duration = Duration::from_micros(20), "µs",
-            Fitted(&[Captures], "with the driver's work so little that nearly nothing is dropped by the interface"), moves &[Captures];
+            Fitted(&[Captures], "with the driver's work so small that the interface drops almost nothing"), moves &[Captures];
         disk: Duration = Duration::from_micros(75), "µs",
             Fitted(&[Captures], "7,700 packets/s are captured of 9,000"), moves &[Captures];
         null: Duration = Duration::from_micros(22), "µs",
-            Fitted(&[Captures], "some 11,000 packets/s do not quite saturate it"), moves &[Captures];
+            Fitted(&[Captures], "about 11,000 packets/s almost saturate it"), moves &[Captures];
     }
 
     hip: Hip {
@@ -101,9 +101,9 @@ constants! {
         switch: Duration = Costs::HIP.switch, "µs", Paper("HIP Table 2: V_S"), flag "hip" "switch", moves &[Figure::Hip, HipTradeOffs];
     }
 
-    /// Traffic for HIP's lost traces: packets of a train × gap in µs (its even share), trains of a session × pause in µs (its
-    /// even share), share of single packets. Found by `softtimers sim hip-traces --refit 3000`, the last six for the other
-    /// reading of the text.
+    /// Traffic for HIP's lost traces: packets in a train × gap in µs (its constant share), trains in a
+    /// session × pause in µs (its constant share), share of single packets. Found by `softtimers sim
+    /// hip-traces --refit 3000`, the last six for the other reading of the text.
     hip_traces: HipTraces {
         short: u32 = 60, "bytes", Standard("the least frame without its check sequence"), moves TRACES_1;
         long: u32 = 1_514, "bytes, of busy traces", Standard("the longest"), moves TRACES_1;
@@ -129,7 +129,7 @@ constants! {
             Fitted(&[Figure::Pacing], "the mean of core's `WebServer`, three gamma distributions fitted to the figures of §5.2 and to six waits of a reference model, which was fitted to these and to Table VIII's 65.9"),
             moves &[Figure::Pacing, Deadlines];
         mean: Duration = Duration::from_nanos(31_600), "µs", Paper("soft timers §5.2: Apache, 300 MHz"), flag "pacing" "mean", moves &[Figure::Pacing];
-        disabled: Duration = Duration::from_micros(245), "µs at most, that interrupts are disabled",
+        disabled: Duration = Duration::from_micros(245), "µs, the longest time for which interrupts are disabled",
             Fitted(&[PacingHardware], "with `disabled_every` both means, 43 and 63.6 µs"), flag "pacing" "disabled", moves &[PacingHardware];
         disabled_every: Duration = Duration::from_micros(1_225), "µs on average",
             Fitted(&[PacingHardware], "with `disabled` both means, 43 and 63.6 µs"), flag "pacing" "disabled-every", moves &[PacingHardware];
@@ -147,7 +147,7 @@ constants! {
     polling: Polling {
         interrupt: Duration = Duration::from_nanos(4_450), "µs", Paper("soft timers §5.1"), flag "polling" "interrupt", moves &[Figure::Polling];
         poll: Duration = Duration::from_nanos(500), "µs", Guess("reading the status of the interfaces"), flag "polling" "poll", moves &[Figure::Polling];
-        shift: Duration = Duration::from_micros(2), "µs", Guess("a cold cache, for each look that finds a packet"), flag "polling" "shift", moves &[Figure::Polling];
+        shift: Duration = Duration::from_micros(2), "µs", Guess("a cold cache, for each interrupt or poll that finds a packet"), flag "polling" "shift", moves &[Figure::Polling];
         apache_request: Duration = Duration::from_micros(1_200), "µs", Fitted(&[Figure::Polling], "the gains lie between 3 and 25%, more with Flash"), moves &[Figure::Polling];
         flash_request: Duration = Duration::from_micros(600), "µs", Fitted(&[Figure::Polling], "the gains lie between 3 and 25%, more with Flash"), moves &[Figure::Polling];
         apache_pollution: Duration = Duration::from_nanos(800), "µs", Paper("soft timers §5.1"), moves &[Figure::Polling];
@@ -163,7 +163,7 @@ constants! {
         access_link: Duration = Duration::from_micros(12), "µs a packet", Standard("1,500 bytes at 1 Gbit/s"), moves &[BigAcks];
     }
 
-    /// A receiver that looks away.
+    /// A receiver that stops reading.
     acks: Acks {
         protocol: Duration = Duration::from_micros(20), "µs a packet", Guess("in the receiver's kernel"), flag "pacing-acks" "protocol", moves &[];
         read: Duration = Duration::from_micros(40), "µs a packet", Guess("in its application"), flag "pacing-acks" "read", moves &[BigAcks];
@@ -174,7 +174,7 @@ constants! {
         instruction: Duration = Duration::from_nanos(60), "µs",
             Fitted(&[OldList], "1.324 µs for each timer that the old list passes by, of 22 instructions"), flag "callout" "instruction", moves CALLOUTS_1;
         call: Duration = Duration::from_nanos(124_600), "µs",
-            Fitted(&[OldList], "what is left of 136.7 µs where nothing but the kernel's timers is outstanding"), flag "callout" "call", moves CALLOUTS_1;
+            Fitted(&[OldList], "the rest of 136.7 µs, with only the kernel's timers outstanding"), flag "callout" "call", moves CALLOUTS_1;
         kernel_timers: u64 = 5, "timers", Paper("callouts §5: \"only five or six\""), flag "callout" "kernel-timers", moves CALLOUTS_1;
         list_set: u64 = 46, "instructions", Paper("callouts Table II"), moves &[OldList];
         list_cancel: u64 = 45, "instructions", Paper("callouts Table II"), moves &[OldList];
@@ -203,7 +203,7 @@ constants! {
     noise: Noise {
         p: f64 = 0.01, "of phases", Paper("smart timers §2.2, figure 3"), flag "noise" "p", moves &[Figure::Noise];
         held_up: f64 = 1.6, "times as long", Paper("smart timers §2.2"), flag "noise" "held-up", moves &[Figure::Noise];
-        p_long: f64 = 0.05, "of those, twice as long", Guess("rare, and what a large machine waits for"), flag "noise" "p-long", moves &[Figure::Noise];
+        p_long: f64 = 0.05, "of those, twice as long", Guess("rare, but a large machine waits for them"), flag "noise" "p-long", moves &[Figure::Noise];
     }
 }
 

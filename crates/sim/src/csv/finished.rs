@@ -1,15 +1,16 @@
-//! How much of a part is in a file already: [`finished`].
+//! Finds how much of a part a file already contains: [`finished`].
 
 use super::merge::Place;
 use super::{HEAD, MergeError, header};
 use crate::sweep::{Part, Sweep};
 
-/// Returns how many points of a part `text` has, and the lines of those, for a run that goes on after them.
+/// Returns how many points of a part `text` has, and their lines, for a run that continues after them.
 ///
-/// A point of which rows are missing is run again.
+/// A point with missing rows is run again.
 ///
 /// # Errors
-/// Names the line that is of another sweep or part: experiment, parameters, seeds, version or build differ.
+/// Names the line that belongs to another sweep or part: experiment, parameters, seeds, version or build
+/// differ.
 pub fn finished<'a>(
     sweep: &Sweep,
     part: Part,
@@ -18,7 +19,7 @@ pub fn finished<'a>(
 ) -> Result<(usize, &'a str), MergeError> {
     let wrong = |line: usize, what: &str| Err(MergeError(format!("file '{file}', line {line}: {what}")));
     let first = header(sweep);
-    // One that was cut off within its first line has nothing.
+    // A file cut off within its first line has no points.
     let Some(rest) = text.strip_prefix(first.as_str()) else {
         let begun = first.starts_with(text);
         return if begun {
@@ -81,7 +82,7 @@ mod tests {
         text
     }
 
-    /// Wherever a file was cut off, what is kept and what is run after it are the whole.
+    /// Wherever a file was cut off, the kept lines and those of the continued run are the whole.
     #[test]
     fn whatever_is_there_the_rest_makes_it_whole() {
         let sweep = sweeps::sweep(&[1, 2, 3], &[10, 20]);

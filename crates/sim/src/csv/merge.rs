@@ -1,11 +1,11 @@
-//! The parts of a sweep become the whole: [`Merge`].
+//! Joins the parts of a sweep: [`Merge`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::HEAD;
 
-/// Parts of one sweep, which become the whole: bit for bit what one run would have printed.
+/// The parts of one sweep, joined into exactly what a single run would have printed.
 ///
 /// ```
 /// use softtimers_sim::csv::Merge;
@@ -31,7 +31,7 @@ struct Lines {
     /// The file that they are from.
     file: usize,
     text: String,
-    /// The rows that are there, and all that the point has.
+    /// The rows found so far, and the number of rows of the point.
     rows: (usize, usize),
 }
 
@@ -39,7 +39,7 @@ impl Merge {
     /// Adds the text of a file.
     ///
     /// # Errors
-    /// Names the line that is wrong, of another sweep, or there already.
+    /// Names the line that is invalid, belongs to another sweep, or is a duplicate.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MergeError> {
         let wrong =
             |line: usize, what: &dyn fmt::Display| MergeError(format!("file '{file}', line {line}: {what}"));
@@ -94,10 +94,10 @@ impl Merge {
     /// Returns all lines, in the order of the points.
     ///
     /// # Errors
-    /// Says how many points are missing, and the first of them.
+    /// Says how many points are missing, and which is the first.
     pub fn finish(self) -> Result<String, MergeError> {
         let points = self.sweep.map_or(0, |(_, points)| points);
-        // A file may claim any number of points: only those that are there are walked.
+        // A file may claim any number of points, so only those present are visited.
         let count = points - self.points.len();
         if count > 0 {
             let first =
@@ -114,7 +114,7 @@ pub(super) fn fields(line: &str) -> usize {
     line.split('"').step_by(2).map(|outside| outside.matches(',').count()).sum::<usize>() + 1
 }
 
-/// Where a line stands.
+/// The position of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place<'a> {
     pub(super) sweep: &'a str,
@@ -125,7 +125,7 @@ pub(super) struct Place<'a> {
     pub(super) rows: usize,
 }
 
-/// The complaint about a line of another form.
+/// The error for a line of another form.
 pub(super) const FORM: &str = "not of the form SWEEP,POINT/POINTS,ROW/ROWS,…";
 
 /// The first fields of a line.
@@ -142,7 +142,7 @@ pub(super) fn parsed(line: &str) -> Option<Place<'_>> {
     Some(Place { sweep, point, points, row, rows })
 }
 
-/// Files that are not the parts of one sweep: says which file and line, or which points are missing.
+/// The files are not the parts of one sweep; says which file and line, or which points are missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MergeError(pub(super) String);
 
@@ -173,11 +173,11 @@ mod tests {
             "sweep,point,row,x\nab,1/3,1/1,5\nab,3/3,1/1,8\n",
         ];
         assert_eq!(merged(&parts).unwrap(), whole);
-        // A part without points is one.
+        // A part without points is valid.
         assert_eq!(merged(&[whole, "sweep,point,row,x\n"]).unwrap(), whole);
     }
 
-    /// Wherever it was cut off: the whole is refused, never put together from less.
+    /// Wherever a file was cut off, the merge is refused; the result is never incomplete.
     #[test]
     fn a_part_that_was_cut_off_is_refused_at_every_byte() {
         let first = "sweep,point,row,x\nab,1/3,1/2,5\nab,1/3,2/2,6\nab,3/3,1/2,7\nab,3/3,2/2,8\n";

@@ -1,4 +1,4 @@
-//! Packets that come to a machine: [`Arrival`], and where they come from.
+//! Packets that arrive at a machine: [`Arrival`] and its sources.
 //!
 //! ```text
 //!   constant       │   │   │   │   │   │   │   │   │   │   │    core's Schedule
@@ -9,9 +9,9 @@
 //!   recorded       times and lengths of a Trace
 //! ```
 //!
-//! A source is an iterator of arrivals in order of time, and one of the same seed is the same on every machine:
-//! numbers at random are core's, in whole numbers, and what needs more than those uses no function of a library that
-//! may round as it likes.
+//! A source is an iterator of arrivals in order of time. With the same seed it is the same on every machine:
+//! random numbers are core's, in integers, and other arithmetic avoids library functions whose rounding
+//! differs between machines.
 
 mod lan;
 mod self_similar;
@@ -25,7 +25,7 @@ pub(crate) use self_similar::{SelfSimilar, SelfSimilarConfig};
 /// One packet. A source of packets is an iterator of these, in order of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrival {
-    /// The time of its last bit.
+    /// The time at which its last bit arrives.
     pub(crate) at: Timestamp,
     /// The length of the packet.
     pub(crate) bytes: u32,

@@ -1,13 +1,13 @@
-//! Network devices: a [`Ring`] that packets fall into, and a [`Transmitter`] with descriptors and a wire.
+//! Network devices: a receive [`Ring`], and a [`Transmitter`] with descriptors and a wire.
 //!
 //! ```text
 //!   wire ─▶ Ring ─▶ kernel ─▶ output queue ─▶ descriptors ─▶ wire ─▶ sent, to be reclaimed
 //!            │ full: dropped, for nothing      few; loaded when the interface is not active
 //! ```
 //!
-//! *Active* is the 4.2BSD rule: once packets were handed over, no more are until the transmitter's interrupt was
-//! serviced. It makes a polled kernel's second packet late (livelock §8.2), and whoever never services that
-//! interrupt transmits nothing (§4.4).
+//! *Active* is the 4.2BSD rule: after packets were handed over, no more are handed over until the
+//! transmitter's interrupt has been serviced. It delays a polled kernel's second packet (livelock §8.2), and
+//! a kernel that never services that interrupt transmits nothing (§4.4).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl<P> Ring<P> {
         Ring { packets: VecDeque::with_capacity(room as usize), room: room as usize, taken: 0, dropped: 0 }
     }
 
-    /// A packet comes; whether there was room for it.
+    /// Inserts an arriving packet; returns whether there was room for it.
     #[inline]
     pub(crate) fn push(&mut self, packet: P) -> bool {
         let room = self.packets.len() < self.room;
@@ -48,7 +48,7 @@ impl<P> Ring<P> {
         self.packets.pop_front()
     }
 
-    /// The number that waits.
+    /// Returns the number of waiting packets.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.packets.len() as u32
@@ -60,12 +60,12 @@ impl<P> Ring<P> {
         self.packets.is_empty()
     }
 
-    /// The number that there was room for.
+    /// Returns the number of accepted packets.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The number that there was no room for.
+    /// Returns the number of dropped packets.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -74,13 +74,13 @@ impl<P> Ring<P> {
 /// The sending side of an interface, with the kernel's queue before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter<P> {
-    /// The packets that wait for descriptors.
+    /// Packets waiting for descriptors.
     pub(crate) queue: Ring<P>,
     descriptors: u32,
     wire: Duration,
-    /// Loaded and not yet on the wire to their end.
+    /// Loaded and not yet completely on the wire.
     loaded: VecDeque<P>,
-    /// Sent and not reclaimed: their descriptors are still taken.
+    /// Sent and not reclaimed: their descriptors are still in use.
     sent: u32,
     active: bool,
     /// Load even while active.
@@ -94,9 +94,9 @@ pub(crate) struct Transmitter<P> {
 pub(crate) struct Transmitted {
     /// Packets that left.
     pub(crate) packets: u64,
-    /// Times that packets were handed to the device.
+    /// How often packets were handed to the device.
     pub(crate) starts: u64,
-    /// Time in which packets waited and the device did nothing, in stretches of [`STARVED`] or more.
+    /// Time in which packets waited while the device was idle, in periods of [`STARVED`] or more.
     pub(crate) starved: Duration,
 }
 
@@ -117,8 +117,8 @@ impl<P> Transmitter<P> {
         }
     }
 
-    /// A packet is to leave. If the device takes it and did nothing, the wire's first packet is done at the time
-    /// returned.
+    /// Queues a packet for output. If the device takes it and was idle, returns when the wire's first packet
+    /// is done.
     pub(crate) fn output(&mut self, now: Timestamp, packet: P) -> Option<Timestamp> {
         self.queue.push(packet);
         let begins = if self.active && !self.eager { None } else { self.load(now) };
@@ -126,7 +126,7 @@ impl<P> Transmitter<P> {
         begins
     }
 
-    /// The wire has sent a packet: which, and when the next one is done, if there is one.
+    /// The wire has sent a packet: returns which, and when the next one is done, if there is one.
     pub(crate) fn wire_done(&mut self, now: Timestamp) -> (Option<P>, Option<Timestamp>) {
         let packet = self.loaded.pop_front();
         if packet.is_some() {
@@ -137,7 +137,7 @@ impl<P> Transmitter<P> {
         (packet, (!self.loaded.is_empty()).then(|| now + self.wire))
     }
 
-    /// The number of descriptors that can be reclaimed.
+    /// Returns the number of descriptors that can be reclaimed.
     #[inline]
     pub(crate) fn reclaimable(&self) -> u32 {
         self.sent
@@ -148,8 +148,8 @@ impl<P> Transmitter<P> {
         self.sent -= packets.min(self.sent);
     }
 
-    /// The transmitter's interrupt was serviced: what waits is loaded, as far as descriptors go. As
-    /// [`output`](Self::output) for the time returned.
+    /// The transmitter's interrupt was serviced: loads waiting packets while descriptors last. The returned
+    /// time is as for [`output`](Self::output).
     pub(crate) fn restart(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.active = !self.loaded.is_empty();
         let begins = self.load(now);
@@ -157,13 +157,13 @@ impl<P> Transmitter<P> {
         begins
     }
 
-    /// Its counts up to `now`.
+    /// Returns its counts up to `now`.
     pub(crate) fn counts(&self, now: Timestamp) -> Transmitted {
         let stretch = self.starved_since.map_or(Duration::ZERO, |since| starvation(since, now));
         Transmitted { starved: self.counts.starved + stretch, ..self.counts }
     }
 
-    /// Packets on their way: loaded, or waiting.
+    /// Returns the number of packets loaded or waiting.
     #[cfg(test)]
     pub(crate) fn pending(&self) -> u64 {
         self.loaded.len() as u64 + u64::from(self.queue.len())
@@ -184,7 +184,7 @@ impl<P> Transmitter<P> {
         idle.then(|| now + self.wire)
     }
 
-    /// Keeps the account of starvation.
+    /// Updates the starvation time.
     fn note(&mut self, now: Timestamp) {
         let starved = !self.queue.is_empty() && self.loaded.is_empty();
         match self.starved_since {
@@ -203,8 +203,8 @@ fn starvation(since: Timestamp, now: Timestamp) -> Duration {
     if stretch >= STARVED { stretch } else { Duration::ZERO }
 }
 
-/// A transmitter that idles for so long with packets waiting is starved, not merely between two turns: those of a quota
-/// of 20 take 3.6 ms on the livelock paper's machine.
+/// A transmitter that is idle for this long with packets waiting is starved, not merely between two turns:
+/// turns with a quota of 20 take 3.6 ms on the livelock paper's machine.
 pub(crate) const STARVED: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(tx.output(at(0), 1), Some(at(10)));
         assert_eq!(tx.output(at(1), 2), None);
         assert_eq!(tx.wire_done(at(10)), (Some(1), None));
-        // Idle with a packet waiting, until somebody comes.
+        // Idle with a packet waiting, until it is serviced.
         assert_eq!(tx.counts(at(25)).starved, Duration::ZERO, "not for long");
         assert_eq!(tx.counts(at(5_010)).starved, Duration::from_millis(5));
         tx.reclaim(tx.reclaimable());
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(tx.output(at(2), 3), None, "no descriptor");
         assert_eq!(tx.wire_done(at(10)), (Some(1), Some(at(20))));
         assert_eq!((tx.queue.len(), tx.pending()), (1, 2));
-        // Sent is not reclaimed: its descriptor is still taken.
+        // Sent but not reclaimed: its descriptor is still in use.
         assert_eq!(tx.output(at(11), 4), None);
         tx.reclaim(1);
         assert_eq!(tx.restart(at(12)), None, "loaded behind the second");

@@ -1,13 +1,13 @@
 //! Events in order of time: [`Engine`].
 //!
-//! A simulation is a loop that takes the next event and does what it means, which schedules others. That is all
-//! this is: a binary heap ordered by time and, for equal times, by the order of scheduling, so that a run never
-//! depends on how a heap breaks ties. It is faster here than the timing wheel of `softtimers_core`, which is made
-//! for a hundred thousand timers that are mostly cancelled: a simulated machine has some ten events pending, and
-//! all of them come.
+//! A simulation is a loop that takes the next event and handles it, which schedules others. The engine is a
+//! binary heap ordered by time and, for equal times, by the order of scheduling, so that a run never depends
+//! on how a heap breaks ties. Here it is faster than the timing wheel of `softtimers_core`, which is made for
+//! a hundred thousand timers that are mostly cancelled: a simulated machine has about ten pending events, and
+//! all of them fire.
 //!
-//! Nothing is cancelled. An event that may be overtaken carries a number that says which attempt it belongs to, and is
-//! ignored if that is over.
+//! Events cannot be cancelled. An event that may become obsolete carries the number of its attempt, and is
+//! ignored if that attempt is over.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ use softtimers_core::Timestamp;
 /// ```
 ///
 /// # Cost
-/// O(log n) for an event among n; no allocation once it has grown to the most that were pending.
+/// O(log n) for an event among n; no allocation after it has grown to the largest number pending.
 #[derive(Clone, Debug)]
 pub struct Engine<E> {
     pending: BinaryHeap<Pending<E>>,
@@ -51,13 +51,14 @@ impl<E> Engine<E> {
         Engine { pending: BinaryHeap::with_capacity(64), now: Timestamp::ZERO, scheduled: 0, handled: 0 }
     }
 
-    /// Returns the time of the event that was handed out last, or the end that was reached.
+    /// Returns the time of the last event returned, or the end that was reached.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Schedules `event` at `time`, or now if that has passed, after everything that was scheduled for then before.
+    /// Schedules `event` at `time`, or now if that has passed, after all events scheduled earlier for the
+    /// same time.
     #[inline]
     pub fn at(&mut self, time: Timestamp, event: E) {
         let time = time.max(self.now).as_nanos();
@@ -65,7 +66,7 @@ impl<E> Engine<E> {
         self.scheduled += 1;
     }
 
-    /// Schedules `event` when `delay` has passed.
+    /// Schedules `event` after `delay`.
     #[inline]
     pub fn after(&mut self, delay: Duration, event: E) {
         self.at(self.now + delay, event);
@@ -85,7 +86,7 @@ impl<E> Engine<E> {
         Some(first.event)
     }
 
-    /// Returns the number of events handed out.
+    /// Returns the number of events returned so far.
     pub fn handled(&self) -> u64 {
         self.handled
     }
@@ -115,7 +116,7 @@ impl<E> Pending<E> {
     }
 }
 
-/// The heap has its greatest element first: that is the one that comes first.
+/// The heap returns its greatest element first, so the earliest event must compare greatest.
 impl<E> Ord for Pending<E> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {

@@ -1,13 +1,14 @@
-//! A program with soft timers: it passes trigger states, and hardware stands behind them. [`Host`].
+//! A program with soft timers, its trigger states, and the hardware behind them: [`Host`].
 //!
 //! ```text
-//!   trigger states   '   ''    '         '  '      what the program does anyway
+//!   trigger states   '   ''    '         '  '      the program's own activity
 //!   due                 |              |
-//!   fires               '┘             └───▲       at the first state from its time on, or by the hardware
+//!   fires               '┘             └───▲       at the first state after its time, or by the hardware
 //!   hardware                               ▲       a one-shot at the deadline, or a tick
 //! ```
 //!
-//! The timers are [`SoftTimers`], and when the one-shot is set is what [`Alarm`] says; this only passes the time.
+//! The timers are [`SoftTimers`], and [`Alarm`] decides when the one-shot is set; this module only advances
+//! the time.
 
 use std::time::Duration;
 
@@ -21,21 +22,21 @@ use super::watch::Steps;
 /// The times between trigger states.
 #[derive(Clone, Debug)]
 pub(crate) enum States {
-    /// There are none: the program sleeps, or computes and never calls the kernel.
+    /// None: the program sleeps, or computes and never calls the kernel.
     None,
-    /// The states of the paper's busy web server, with their own mean and the one that is wanted.
+    /// The states of the paper's busy web server: their own mean and the target mean.
     Model(WebServer, Duration, Duration),
-    /// As recorded, from the beginning again at the end.
+    /// As recorded; the recording repeats at its end.
     Recorded(Vec<Duration>, usize),
 }
 
 impl States {
-    /// The model's, whose mean interval is `own`, at the mean that is wanted.
+    /// Returns the model's states, whose mean interval is `own`, scaled to the target mean.
     pub(crate) fn model(own: Duration, mean: Duration, random: &mut Random) -> Self {
         States::Model(WebServer::new(random.next_u64()), own, mean)
     }
 
-    /// A recording's; `None` if there is no interval in it, or no time passes.
+    /// Returns a recording's states; `None` if it has no interval, or no time passes in it.
     pub(crate) fn recorded(trace: &Trace) -> Option<Self> {
         let times = || trace.iter().map(|(time, _)| time);
         let gaps: Vec<_> = times().skip(1).zip(times()).map(|(end, begin)| end - begin).collect();
@@ -65,9 +66,9 @@ impl Iterator for States {
 /// The hardware behind the trigger states.
 #[derive(Clone, Debug)]
 pub(crate) enum Hardware {
-    /// A one-shot, set only when it must be: see [`Alarm`].
+    /// A one-shot, set only when necessary: see [`Alarm`].
     OneShot(Alarm),
-    /// A one-shot that is as cheap to set as to leave, and so always is at the earliest deadline (§5.9).
+    /// A one-shot that costs nothing to set, and so always is at the earliest deadline (§5.9).
     Register(Option<Timestamp>),
     /// A periodic interrupt: the next one, and the period.
     Tick(Timestamp, Duration),
@@ -86,13 +87,13 @@ pub(crate) struct Host<E> {
 /// Counts of what a [`Host`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
-    /// Trigger states that it passed.
+    /// Trigger states passed.
     pub(crate) states: u64,
-    /// Times the hardware went off.
+    /// How often the hardware fired.
     pub(crate) expirations: u64,
-    /// Times it was set or cleared.
+    /// How often it was set or cleared.
     pub(crate) settings: u64,
-    /// Looks, at a state or by the hardware, that found something due.
+    /// Checks, at a trigger state or by the hardware, that found a timer due.
     pub(crate) fruitful: u64,
 }
 
@@ -102,12 +103,12 @@ impl<E> Host<E> {
         Host { timers, states, hardware, clock: ManualClock::default(), counts: Counts::default() }
     }
 
-    /// Counts of what was done so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Lets time pass until `end`; each event that is due is given to `handle`. A trigger state comes before an
+    /// Advances the time to `end`; passes each due event to `handle`. A trigger state comes before an
     /// interrupt at the same time.
     pub(crate) fn run(
         &mut self,
@@ -149,7 +150,7 @@ impl<E> Host<E> {
         self.states.next().map(|gap| now + gap.max(Duration::from_nanos(1)))
     }
 
-    /// Returns when the hardware goes off next.
+    /// Returns when the hardware fires next.
     fn arm(&mut self) -> Option<Timestamp> {
         let (now, wanted) = (self.clock.now(), self.timers.poll_at());
         match &mut self.hardware {

@@ -1,5 +1,5 @@
-//! A sender with a fixed window, a slow link, and a receiver, in virtual time: what becomes of big ACKs
-//! under each answer to them (soft timers A.3).
+//! A sender with a fixed window, a slow link, and a receiver, in virtual time: the effect of big ACKs under
+//! each answer to them (soft timers A.3).
 //!
 //! ```text
 //!   sender ──▶ queue ▐ slow link ──── delay ────▶ receiver
@@ -7,7 +7,7 @@
 //!      └──────────────────── delay ◀──── ACKs ───────┘
 //! ```
 //!
-//! Nothing is lost: how long the queue gets says what a router would have to hold, or drop.
+//! Nothing is lost: the length of the queue is the buffer that a router would need to avoid drops.
 
 pub(crate) mod ack_receiver;
 pub(crate) mod slow_start;
@@ -22,12 +22,12 @@ use ack_receiver::AckReceiver;
 
 use super::watch::Steps;
 
-/// A sender's answer to what an ACK releases.
+/// How a sender sends the packets that an ACK releases.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// It sends all of it at once.
+    /// It sends all at once.
     SelfClocked,
-    /// It spreads it (A.3).
+    /// It paces them (A.3).
     Paced(AckPacer),
     /// It sends at most this many packets for each ACK (Fall and Floyd 1996).
     MaxBurst(u64),
@@ -36,7 +36,7 @@ pub(crate) enum Answer {
     CutWindow,
 }
 
-/// A sender whose window stays as it is, and the way to its receiver.
+/// A sender with a fixed window, and the path to its receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     /// The sender's answer to what an ACK releases.
@@ -59,14 +59,14 @@ pub(crate) struct PathStats {
     pub(crate) acknowledged: u64,
     /// The most packets that waited for the slow link.
     pub(crate) longest_queue: u64,
-    /// Acknowledgements that came.
+    /// Acknowledgements received.
     pub(crate) acks: u64,
     /// ACKs for more than three packets.
     pub(crate) big_acks: u64,
 }
 
 impl Path {
-    /// From `start` on fills the pipe at the rate of the link, then leaves the sender to its ACKs until `end`.
+    /// Fills the pipe at the rate of the link from `start` on, then lets ACKs clock the sender until `end`.
     pub(crate) fn run(self, start: Timestamp, end: Timestamp, steps: &Steps) -> PathStats {
         let filling = (0..self.window).map(|packet| start + self.link * packet as u32).collect();
         Run {
@@ -89,9 +89,9 @@ struct Run {
     /// The part of the window that slow start has opened.
     opened: u64,
     in_flight: u64,
-    /// The departures with which it begins.
+    /// The initial departures.
     filling: VecDeque<Timestamp>,
-    /// When the sender's own link and the slow one have sent what they have.
+    /// When the sender's own link and the slow link become free.
     access_free: Timestamp,
     link_free: Timestamp,
     arrivals: VecDeque<Timestamp>,
@@ -159,7 +159,7 @@ impl Run {
             Answer::MaxBurst(most) => released.min(most),
             _ => released,
         };
-        // What a pacer holds back counts as in flight: it will not be released twice.
+        // Packets that a pacer holds back count as in flight, so that they are not released twice.
         self.in_flight += released;
         match &mut self.path.answer {
             Answer::Paced(pacer) => {

@@ -1,8 +1,8 @@
-//! One CPU that interrupts, software interrupts and threads compete for: [`Processor`].
+//! One CPU, shared by interrupts, software interrupts and threads: [`Processor`].
 //!
-//! Levels alone decide who runs, as in the kernels that the papers measured: a task of a higher level preempts,
-//! one of the same level waits until the running one has nothing to do. What a switch costs is paid by the task that
-//! gets the CPU, before it goes on:
+//! Only levels decide which task runs, as in the kernels that the papers measured: a task of a higher level
+//! preempts, one of the same level waits until the running one is idle. The cost of a switch is charged to
+//! the task that gets the CPU, before it continues:
 //!
 //! ```text
 //!   level  clock       ▓            ▓            ▓            ▓
@@ -11,9 +11,10 @@
 //!          user     ██                    ░█            ░        ░ pollution: it was preempted
 //! ```
 //!
-//! A task does what its owner gives it, a piece at a time; when a piece is done the owner is told and gives the next.
-//! The CPU schedules nothing itself: [`dispatch`](Processor::dispatch) says when the piece under way will be
-//! done, unless it is preempted, and the completion that comes for a preempted one is recognised by its number.
+//! A task does the work that its owner gives it, a piece at a time; when a piece is done the owner is
+//! notified and gives the next. The CPU schedules no events itself: [`dispatch`](Processor::dispatch) returns
+//! when the current piece will be done unless it is preempted. The completion of a preempted piece is
+//! recognised by its number.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use softtimers_core::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Level(pub u8);
 
-/// Names a task of a [`Processor`].
+/// The identity of a task of a [`Processor`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct TaskId(u32);
 
@@ -31,21 +32,23 @@ pub(crate) struct TaskId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskConfig {
     pub(crate) level: Level,
-    /// The cost of running after another thread, or after nobody did; zero for an interrupt, whose entry is part of its work.
+    /// The cost of running after another thread or after idling; zero for an interrupt, whose entry is part
+    /// of its work.
     pub(crate) switch: Duration,
-    /// The cost of going on after an interrupt: the caches are no longer its own.
+    /// The cost of continuing after an interrupt, which has used the caches.
     pub(crate) pollution: Duration,
-    /// How its caches cool while others have the CPU.
+    /// How its cached data is evicted while others have the CPU.
     pub(crate) cooling: Cooling,
-    /// It is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
+    /// Whether it is a thread, which needs a switch; after an interrupt, the interrupted thread is still
+    /// current.
     pub(crate) thread: bool,
 }
 
-/// How the caches of a task cool, and are warm again: whoever runs in its place evicts what it had there, the more the longer, and
-/// until it has that back it is half as fast.
+/// How a task loses its cached data and reloads it: other tasks evict it, more of it the longer they run, and
+/// the task runs at half speed until it has reloaded that.
 ///
 /// ```text
-///   others    ████████            ████████            debt, a share of the time they had, at most all that it has there
+///   others    ████████            ████████            debt: a share of their time, at most all its cached data
 ///   process           ▒▒▒▒███████         ▒▒▒▒        ▒ at half speed, until the debt is paid
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,20 +77,20 @@ impl TaskConfig {
     }
 }
 
-/// Names the piece of work that a completion belongs to.
+/// The piece of work that a completion belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attempt(u64);
 
 /// The outcome of [`dispatch`](Processor::dispatch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dispatched {
-    /// The same task goes on.
+    /// The same task continues.
     Unchanged,
-    /// Another piece runs, and will be done then unless it is preempted: to be scheduled.
+    /// Another piece runs, and will be done at this time unless it is preempted: schedule its completion.
     Runs(Timestamp, Attempt),
-    /// Another task runs, whose work has no end.
+    /// Another task runs, with endless work.
     Endless,
-    /// Nobody has anything to do, and somebody had.
+    /// No task has work any more.
     Idle,
 }
 
@@ -102,7 +105,7 @@ pub(crate) struct Processor {
     /// When the running task got the CPU; nanoseconds, as all times below.
     since: u64,
     attempt: u64,
-    /// The task whose piece was done last: it goes on before its equals, if it has more.
+    /// The task whose piece was done last: if it has more work, it runs before others of its level.
     holder: Option<usize>,
     /// The thread that ran last.
     current: Option<usize>,
@@ -112,12 +115,12 @@ pub(crate) struct Processor {
 #[derive(Clone, Debug)]
 struct Task {
     config: TaskConfig,
-    /// The rest of its piece of work.
+    /// The remaining time of its piece of work.
     left: Option<u64>,
     interrupted: bool,
-    /// The part of `left` that comes first, for the switch.
+    /// The first part of `left`, for the switch.
     cost: u64,
-    /// The part of `left` that is there because its caches are cold, paid after that at half speed.
+    /// The part of `left` caused by cold caches, which follows at half speed.
     cold: u64,
     /// The time that cold caches will still cost, `cold` included.
     debt: u64,
@@ -132,7 +135,7 @@ impl Processor {
         Processor::default()
     }
 
-    /// Adds a task with nothing to do.
+    /// Adds an idle task.
     pub(crate) fn add(&mut self, config: TaskConfig) -> TaskId {
         self.tasks.push(Task {
             config,
@@ -148,8 +151,8 @@ impl Processor {
         TaskId(self.tasks.len() as u32 - 1)
     }
 
-    /// Gives an idle task a piece of work; [`Duration::MAX`] has no end. Call [`dispatch`](Self::dispatch) when all
-    /// that happens now has happened.
+    /// Gives an idle task a piece of work; [`Duration::MAX`] never ends. Call [`dispatch`](Self::dispatch)
+    /// after all events of this time are handled.
     ///
     /// # Panics
     /// If it has work already.
@@ -160,7 +163,7 @@ impl Processor {
         *left = Some(u64::try_from(work.as_nanos()).unwrap_or(ENDLESS));
     }
 
-    /// Says whether a task has nothing to do.
+    /// Returns whether a task is idle.
     #[inline]
     pub(crate) fn is_idle(&self, task: TaskId) -> bool {
         self.tasks[task.0 as usize].left.is_none()
@@ -219,8 +222,8 @@ impl Processor {
         }
     }
 
-    /// A completion has come: whose piece is done, or `None` if that was preempted. The owner gives it the next one,
-    /// if there is one, before the next [`dispatch`](Self::dispatch).
+    /// Handles a completion: returns whose piece is done, or `None` if that was preempted. The owner gives
+    /// the next piece, if there is one, before the next [`dispatch`](Self::dispatch).
     #[inline]
     pub(crate) fn finished(&mut self, now: Timestamp, attempt: Attempt) -> Option<TaskId> {
         let index = self.running.filter(|_| attempt.0 == self.attempt)?;
@@ -234,13 +237,13 @@ impl Processor {
         Some(TaskId(index as u32))
     }
 
-    /// CPU time of a task until the last time it stopped running, what was paid for switches included.
+    /// Returns the CPU time of a task until it last stopped running, switches included.
     #[cfg(test)]
     pub(crate) fn spent(&self, task: TaskId) -> Duration {
         Duration::from_nanos(self.tasks[task.0 as usize].spent)
     }
 
-    /// CPU time spent on its own work, up to now.
+    /// Returns the CPU time spent on its own work, up to now.
     pub(crate) fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
         let running = self.running == Some(task.0 as usize);
         let underway = if running { now.as_nanos().saturating_sub(self.since) } else { 0 };
@@ -248,7 +251,8 @@ impl Processor {
         Duration::from_nanos((spent + underway).saturating_sub(*overhead))
     }
 
-    /// The task with work of the highest level; of equals the one that has the CPU, or else that was added first.
+    /// The task with work at the highest level; among equals the one that has the CPU, otherwise the one
+    /// added first.
     #[inline]
     fn best(&self) -> Option<usize> {
         let holder = self.running.or(self.holder);
@@ -333,7 +337,7 @@ mod tests {
         cpu.give(receive, micros(10));
         assert_eq!(cpu.dispatch(at(5)), Dispatched::Unchanged);
         assert_eq!(cpu.finished(done, attempt), Some(transmit));
-        // It has more, and so has the other.
+        // Both have more work.
         cpu.give(transmit, micros(10));
         let (done, attempt) = runs(cpu.dispatch(at(10)));
         assert_eq!(cpu.finished(done, attempt), Some(transmit));
@@ -382,13 +386,13 @@ mod tests {
             let (done, attempt) = runs(cpu.dispatch(now));
             assert_eq!(done, now + micros(2 + cold + 100), "preempted for {interrupt} µs");
             assert_eq!(cpu.finished(done, attempt), Some(process));
-            // It has them warm now.
+            // Its caches are warm now.
             cpu.give(process, micros(100));
             assert_eq!(runs(cpu.dispatch(done)).0, done + micros(100));
         }
     }
 
-    /// Cold, it is half as fast: a short run pays no more than it does.
+    /// With cold caches it runs at half speed: a short run pays back no more than its own length.
     #[test]
     fn a_debt_is_paid_while_it_runs() {
         let (mut cpu, process, now) = preempted(Cooling { share: 1_000, most: micros(60) }, 500);
@@ -401,7 +405,7 @@ mod tests {
         // Of its 40 µs 20 were work and 20 paid; 40 are left, and 10 more were evicted.
         let (end, attempt) = runs(cpu.dispatch(done));
         assert_eq!((end, cpu.finished(end, attempt)), (done + micros(2 + 50 + 80), Some(process)));
-        // A piece that is shorter than the debt leaves some of it.
+        // A piece shorter than the debt pays only part of it.
         let (mut cpu, process, now) = preempted(Cooling { share: 1_000, most: micros(150) }, 500);
         let (done, attempt) = runs(cpu.dispatch(now));
         assert_eq!((done, cpu.finished(done, attempt)), (now + micros(2 + 200), Some(process)));

@@ -1,6 +1,7 @@
-//! One device that receives, and the CPU that takes packets from it: the simulator of HIP §6.
+//! A receiving device, and the CPU that takes packets from it: the simulator of HIP §6.
 //!
-//! Four events, in the paper's letters, and a policy of [`softtimers_poll`] that says when the next look is:
+//! Four events, in the paper's letters, and a policy of [`softtimers_poll`] that decides when the next
+//! interrupt or poll (a *look*) is:
 //!
 //! ```text
 //!   A      A A                 A           A packet arrives
@@ -10,10 +11,11 @@
 //!                             Ps   Pf      Pf it is over: V_P + V(B), or V_P for nothing
 //! ```
 //!
-//! A packet's delay is from its arrival to the end of the look that takes it, so waiting in the device is part of
-//! it. Overhead is the length of all looks, and V_S for each change between interrupts and polls, which delays
-//! nobody. Two future events at most are pending, the next arrival and the next look, so there is no queue of
-//! events: the earlier of the two is next, and an arrival at the very time of a poll is taken by it.
+//! A packet's delay is from its arrival to the end of the look that takes it, so it includes waiting in the
+//! device. The overhead is the length of all looks, plus V_S for each change between interrupts and polls,
+//! which delays no packet. At most two future events are pending, the next arrival and the next look, so
+//! there is no event queue: the earlier of the two is next, and an arrival at exactly the time of a poll is
+//! taken by it.
 
 mod settling;
 mod stats;
@@ -37,7 +39,7 @@ pub(crate) use timing::Timing;
 pub(crate) enum ReceiverEvent {
     /// A: a packet arrives.
     Arrival,
-    /// The beginning of an interrupt, which the paper leaves out since it is the arrival's.
+    /// The beginning of an interrupt, which the paper omits because it is the time of the arrival.
     InterruptBegin,
     /// I: its end, with the number of packets taken.
     InterruptEnd(u32),
@@ -47,21 +49,21 @@ pub(crate) enum ReceiverEvent {
     PollEnd(u32),
 }
 
-/// A device that receives what a trace says, under a policy.
+/// A device that receives the packets of a trace, under a policy.
 #[derive(Debug)]
 pub(crate) struct Receiver<P, I: Iterator<Item = Arrival>> {
     policy: P,
     costs: Costs,
     timing: Timing,
     arrivals: Peekable<I>,
-    /// Arrived and not taken: times and, together, bytes.
+    /// Packets that arrived and were not taken: their times, and their bytes in total.
     ring: Vec<Timestamp>,
     bytes: u64,
     now: Timestamp,
     armed: bool,
     /// Whether a look takes a packet that arrives as it ends.
     takes_at_end: bool,
-    /// Packets that have room at a time, if not any number.
+    /// The number of packets that fit; unlimited if none.
     room: Option<usize>,
     account: ReceiveStats,
 }
@@ -91,18 +93,18 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         }
     }
 
-    /// Sets whether a look takes a packet that arrives at the very end of it, on which the paper is silent.
+    /// Sets whether a look takes a packet that arrives exactly at its end, which the paper does not state.
     pub(crate) fn takes_at_end(self, takes_at_end: bool) -> Self {
         Receiver { takes_at_end, ..self }
     }
 
-    /// Sets how many packets have room at a time. A packet keeps its place until the end of the look that takes it; one that comes when
-    /// all places are taken is lost, and nobody learns that it came.
+    /// Sets how many packets fit into the device. A packet occupies its slot until the end of the look that
+    /// takes it; one that arrives when all slots are occupied is lost unnoticed.
     pub(crate) fn with_room(self, room: Option<usize>) -> Self {
         Receiver { room, ..self }
     }
 
-    /// Until the last packet has been taken; `watch` sees every event in order.
+    /// Runs until the last packet has been taken; `watch` sees every event in order.
     ///
     /// # Cost
     /// O(1) for each packet and each look.
@@ -131,12 +133,12 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         }
     }
 
-    /// Says whether this is a trigger state at which the poll that is wanted is not due yet.
+    /// Returns whether this is a trigger state at which the planned poll is not due yet.
     fn passes_by(&mut self, time: Timestamp) -> bool {
         matches!(self.policy.next(), Next::At(_)) && !self.timing.is_look(time)
     }
 
-    /// Returns when the policy wants to look, as far as is known before another packet arrives.
+    /// Returns when the policy wants to look, as far as known before another packet arrives.
     fn planned(&mut self, arrival: Option<Timestamp>) -> Option<(Timestamp, By)> {
         match self.policy.next() {
             Next::Armed => self.ring.first().map(|_| (self.now, By::Interrupt)),
@@ -149,7 +151,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         }
     }
 
-    /// A trigger state takes the oldest packet, or the watchdog does.
+    /// The oldest packet is taken at a trigger state or by the watchdog.
     fn watched(&mut self, longest: Duration) -> Option<(Timestamp, By)> {
         let oldest = *self.ring.first()?;
         let passing = self.timing.passing_after(oldest);
@@ -157,7 +159,8 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         Some(if passing <= bound { (passing, By::Poll) } else { (bound, By::Interrupt) })
     }
 
-    /// Counts the polls that find nothing until the next packet, for who looks all the time need not be asked each time.
+    /// Counts the empty polls until the next packet at once: a policy that polls continuously need not be
+    /// asked each time.
     fn skip_empty(&mut self, arrival: Option<Timestamp>) {
         let Some(arrival) = arrival.filter(|_| self.timing.is_always() && self.ring.is_empty()) else {
             return;
@@ -224,7 +227,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         self.note_mode();
     }
 
-    /// V_I or V_P, and V(B) of what was taken so far.
+    /// V_I or V_P, plus V(B) of the packets taken so far.
     fn period(&self, by: By) -> Duration {
         match by {
             By::Interrupt => self.costs.interrupt_period(self.bytes),

@@ -1,7 +1,7 @@
 //! Random numbers by name: [`Streams`].
 //!
-//! Two runs that differ in one parameter are to meet the same packets. So each use of chance has a generator of its own,
-//! found by what it is for: a policy that draws a number more does not move the arrivals.
+//! Two runs that differ in one parameter should meet the same packets. So each use of randomness has its own
+//! generator, named by its purpose: a policy that draws one more number does not change the arrivals.
 
 use softtimers_core::Random;
 
@@ -37,7 +37,7 @@ impl Streams {
     }
 }
 
-/// FNV-1a: Fowler, Noll, Vo. Names are few and not chosen by an enemy.
+/// FNV-1a: Fowler, Noll, Vo. Names are few and not chosen by an attacker.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,7 +1,7 @@
-//! Progress of a sweep and its end before time: [`Watch`] for all of it, [`Steps`] within a point.
+//! Progress and early termination of a sweep: [`Watch`] for the whole sweep, [`Steps`] within a point.
 //!
-//! A point may take hours. It says how far it is and is told when nobody wants it any more; then it ends wherever it
-//! stands, and what it returns is thrown away:
+//! A point may take hours. It reports its progress and learns when the sweep was stopped; then it ends at
+//! once, and its result is discarded:
 //!
 //! ```text
 //!   points    ▓▓▓▓▓▓▓▓▓▓ 1    ▓▓▓▓▓▓ 0.6    ░░░░░░ 0        Watch::done: 1,600 thousandths
@@ -11,7 +11,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Progress of a sweep and whether it is still wanted, shared by the threads that run it and those that wait for it.
+/// Progress of a sweep and whether it was stopped, shared by the threads that run it and those that wait for
+/// it.
 #[derive(Debug, Default)]
 pub struct Watch {
     done: AtomicU64,
@@ -19,7 +20,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch with nothing done and everything wanted.
+    /// Creates a watch with nothing done and not stopped.
     pub const fn new() -> Self {
         Watch { done: AtomicU64::new(0), stop: AtomicBool::new(false) }
     }
@@ -29,7 +30,7 @@ impl Watch {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Gives up the points that run; those that are finished stay.
+    /// Stops the sweep: abandons running points and keeps finished ones.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -45,7 +46,7 @@ impl Watch {
     }
 }
 
-/// Lets a run report its progress, and tells it whether to go on.
+/// Lets a run report its progress, and tells it whether to continue.
 ///
 /// ```
 /// use softtimers_sim::Steps;
@@ -56,13 +57,13 @@ impl Watch {
 #[derive(Debug)]
 pub struct Steps<'a> {
     watch: &'a Watch,
-    /// Thousandths of this point that `watch` knows of.
+    /// Thousandths of this point that were reported to `watch`.
     told: Cell<u64>,
     given_up: Cell<bool>,
 }
 
 impl Steps<'static> {
-    /// Creates one for a run that nobody watches or stops.
+    /// Creates one for a run without progress reports that cannot be stopped.
     pub fn unwatched() -> Self {
         static NOBODY: Watch = Watch::new();
         NOBODY.steps()
@@ -70,8 +71,8 @@ impl Steps<'static> {
 }
 
 impl Steps<'_> {
-    /// Reports that `done` of `all` is done, never less than the last time, and returns whether to go on. If not, whatever
-    /// the run returns is thrown away.
+    /// Reports that `done` of `all` is done, never less than the last time, and returns whether to continue.
+    /// If not, the run's result is discarded.
     ///
     /// # Cost
     /// A relaxed load and a division.
@@ -82,7 +83,7 @@ impl Steps<'_> {
         self.is_wanted()
     }
 
-    /// Returns whether to go on, where it is not known how much is done.
+    /// Returns whether to continue, when progress is not known.
     ///
     /// # Cost
     /// A relaxed load.
@@ -95,7 +96,7 @@ impl Steps<'_> {
         !stopped
     }
 
-    /// The point has ended: whether by itself.
+    /// Ends the point; returns whether it ended by itself.
     pub(crate) fn end(self) -> bool {
         self.tell(THOUSAND as u64);
         !self.given_up.get()
@@ -133,7 +134,7 @@ mod tests {
         assert!(finished.go_on(1, 1) && told.is_wanted());
         watch.stop();
         assert!(!told.go_on(1, 2) && !told.end());
-        // It had nothing left to ask.
+        // It did not ask again after it was finished.
         assert!(finished.end());
     }
 }

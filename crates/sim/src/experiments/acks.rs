@@ -1,8 +1,9 @@
-//! **Three answers to big ACKs** (soft timers A.3): a receiver that looks away acknowledges a whole window at once, and
-//! a self-clocked sender answers with a whole window at once.
+//! **Three answers to big ACKs** (soft timers A.3): a receiver that stops reading for a while acknowledges a
+//! whole window at once, and a self-clocked sender then sends a whole window at once.
 //!
-//! Cutting the window and capping the burst keep the queue short, and drain the pipe; spreading what an ACK releases
-//! does neither. The path and its receiver are [`path`](crate::engine::path)'s, the sender that spreads is [`AckPacer`].
+//! Cutting the window and capping the burst keep the queue short but drain the pipe; pacing keeps the queue
+//! short and the pipe full. The path and its receiver are [`path`](crate::engine::path)'s, the pacing sender
+//! is [`AckPacer`].
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,17 +15,18 @@ use crate::engine::path::ack_receiver::AckReceiver;
 use crate::engine::path::{Answer, Path};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
-/// Throughput and queue, by what the sender does with a big ACK.
+/// Throughput and queue, by the sender's answer to a big ACK.
 pub(crate) static ACKS: Experiment = Experiment {
     name: "pacing-acks",
     about: "Big ACKs: self-clocked, paced, at most four packets each, window cut (soft timers, appendix A.3)",
-    details: "A sender with a fixed window over one slow link, begun with a full pipe. In each --period the receiver's \
-              application looks away for --away; if that is longer than the round trip, one ACK empties the whole window. \
-              Nothing is lost: the longest queue is what a router would have to hold.",
+    details: "A sender with a fixed window over one slow link; the pipe is full at the start. In each \
+              --period the receiver's application stops reading for --away. If that is longer than the round \
+              trip, one ACK releases the whole window. Nothing is lost: the longest queue is the buffer that \
+              a router would need.",
     parameters: &[
         Parameter::choice_or(
             "answer",
-            "What the sender does with a big ACK",
+            "The sender's answer to a big ACK",
             &["self-clocked", "paced", "maxburst", "window-cut"],
             "paced",
         ),
@@ -36,7 +38,7 @@ pub(crate) static ACKS: Experiment = Experiment {
         ),
         Parameter::time(
             "period",
-            "and how often",
+            "How often it stops reading",
             Duration::from_millis(1)..=Duration::from_secs(60),
             Duration::from_millis(200),
         ),
@@ -45,20 +47,20 @@ pub(crate) static ACKS: Experiment = Experiment {
         Parameter::time("burst", "Shortest gap of --answer paced", COST, Duration::from_micros(12))
             .needs(PACED),
         Parameter::count("window", "Packets that may be in flight", 2..=100_000, 100),
-        Parameter::count("mbit", "Of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100),
+        Parameter::count("mbit", "Rate of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100),
         Parameter::time(
             "rtt",
-            "There and back",
+            "Round-trip time",
             Duration::ZERO..=Duration::from_secs(10),
             Duration::from_millis(10),
         ),
         Parameter::time(
             "protocol",
-            "What a packet costs the receiver's kernel, before anybody reads",
+            "Cost of a packet in the receiver's kernel, before the application reads it",
             COST,
             PAPERS.protocol,
         ),
-        Parameter::time("read", "and its application", COST, PAPERS.read),
+        Parameter::time("read", "Cost of a packet in the receiver's application", COST, PAPERS.read),
         Parameter::time(
             "duration",
             "Simulated time",
@@ -67,12 +69,12 @@ pub(crate) static ACKS: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::words("answer", "what the sender does with a big ACK"),
-        Column::share("of_link", "share of the link that was acknowledged"),
-        Column::new("longest_queue", "packets that waited for the link at most"),
-        Column::new("acks", "ACKs that came"),
-        Column::new("big_acks", "those for more than three packets"),
-        Column::new("packets_per_ack", "packets that an ACK acknowledges").digits(1),
+        Column::words("answer", "the sender's answer to a big ACK"),
+        Column::share("of_link", "acknowledged data, as a share of the link's capacity"),
+        Column::new("longest_queue", "longest queue for the link, in packets"),
+        Column::new("acks", "ACKs received"),
+        Column::new("big_acks", "ACKs for more than three packets"),
+        Column::new("packets_per_ack", "mean packets acknowledged by an ACK").digits(1),
     ],
     sweep: &[("answer", "self-clocked,paced,maxburst,window-cut")],
     check,
@@ -120,7 +122,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         delay: parameters.time("rtt") / 2,
         receiver,
     };
-    // Not at the moment at which the application looks away.
+    // Not at the moment at which the application stops reading.
     let (start, duration) = (Timestamp::ZERO + period / 2, parameters.time("duration"));
     let found = path.run(start, start + duration, steps);
     let carried = found.acknowledged as f64 * link.as_secs_f64() / duration.as_secs_f64();

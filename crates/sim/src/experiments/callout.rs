@@ -1,5 +1,5 @@
-//! **Redesigned callouts** (Costello, Varghese 1998, Tables I and II, figure 8): what it costs to set and cancel a timer
-//! while others are outstanding, and for how long that keeps clock interrupts out.
+//! **Redesigned callouts** (Costello, Varghese 1998, Tables I and II, figure 8): the cost of setting and
+//! cancelling a timer while others are outstanding, and for how long that blocks clock interrupts.
 //!
 //! ```text
 //!   outstanding    ·  ·    ·   · ·     ·   ··   far in the future
@@ -8,10 +8,10 @@
 //!   wheel                                           ╷        passes none
 //! ```
 //!
-//! Both structures run: the old list, and [`core::bsd`](softtimers_core::bsd) as a program links it. Their steps are counted
-//! and priced by the paper's Table II (`facility`); the machine adds two numbers, what an instruction takes and what the
-//! system call does around it. The paper's own wheel is not built again: what a look into one of its buckets would find
-//! is counted (`occupancy`).
+//! Both structures run: the old list, and [`core::bsd`](softtimers_core::bsd) as programs use it. Their steps
+//! are counted and have the costs of the paper's Table II (`facility`); the machine adds two numbers, the
+//! time of an instruction and the cost of the system call itself. The paper's own wheel is not rebuilt: only
+//! the number of timers in each of its buckets is counted (`occupancy`).
 
 mod delta_list;
 mod facility;
@@ -29,29 +29,31 @@ use machine::CalloutMachine;
 pub(crate) static CALLOUT: Experiment = Experiment {
     name: "callout",
     about: "To set and cancel a timer while others are outstanding (Costello, Varghese 1998, Tables I and II)",
-    details: "Timers are set for random times far ahead; then one more is set farther than all of them and cancelled, \
-              --iterations times. Or it is cancelled --answer later, or with --cancelled below 100 not always; --timeout, \
-              --rate and --call 0ns make it the timers of a protocol. The steps of the old list and of core's wheel are \
-              counted, and have the prices of Table II. Interrupts are held off while a structure is changed.",
+    details: "Timers are set for random times far ahead; then, --iterations times, one more is set later \
+              than all of them and cancelled. With --answer it is cancelled later, and with --cancelled \
+              below 100 not always; --timeout, --rate and --call 0ns make it model the timers of a protocol. \
+              The steps of the old list and of core's wheel are counted, and have the costs of Table II. \
+              Interrupts are disabled while a structure is changed.",
     parameters: PARAMETERS,
     columns: &[
         Column::words("kernel", "the old list, or the wheel by hash or by handle"),
-        Column::new("outstanding", "timers that are there all the time, without the kernel's own").given(),
-        Column::new("set_cancel_us", "a set and a cancel, with its share of the clock's work").digits(1),
+        Column::new("outstanding", "timers outstanding all the time, without the kernel's own").given(),
+        Column::new("set_cancel_us", "cost of a set and a cancel, with its share of the clock's work")
+            .digits(1),
         Column::new("paper_us", "the paper's").digits(1).given(),
-        Column::share("off", "how much more than that"),
-        Column::new("passed", "timers passed by in searches, a set and cancel").digits(2),
-        Column::new("tick_us", "hardclock and softclock, a tick").digits(2),
-        Column::new("moves", "steps in which the wheel brought timers nearer, a tick").digits(4),
-        Column::new("longest_us", "the longest that clock interrupts were held off").digits(1),
-        Column::new("lost_ticks", "clock interrupts lost by that"),
-        Column::new("buckets", "of the paper's wheel"),
-        Column::new("scan", "timers in the bucket that a tick looks through there").digits(2),
-        Column::new("expected_scan", "outstanding by buckets").digits(2),
-        Column::new("scan_us", "the longest that holds interrupts off there").digits(1),
+        Column::share("off", "relative difference from the paper's"),
+        Column::new("passed", "timers passed in searches, for each set and cancel").digits(2),
+        Column::new("tick_us", "hardclock and softclock, for each tick").digits(2),
+        Column::new("moves", "cascade steps of the wheel, for each tick").digits(4),
+        Column::new("longest_us", "longest time for which clock interrupts were disabled").digits(1),
+        Column::new("lost_ticks", "clock interrupts lost because of that"),
+        Column::new("buckets", "buckets of the paper's wheel"),
+        Column::new("scan", "timers in the bucket that a tick scans in the paper's wheel").digits(2),
+        Column::new("expected_scan", "outstanding timers divided by buckets").digits(2),
+        Column::new("scan_us", "longest scan with interrupts disabled in the paper's wheel").digits(1),
         Column::share("cancelled", "share of timers that were cancelled before they expired"),
         Column::new("expired", "timers that expired"),
-        Column::share("cpu_share", "of the processor for timers and the call"),
+        Column::share("cpu_share", "CPU share for timers and the call"),
     ],
     sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
     check,
@@ -69,53 +71,53 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::count("outstanding", "Timers that are outstanding all the time", 0..=1_000_000, 1_000),
     Parameter::count(
         "kernel-timers",
-        "Others, of the kernel: \"only five or six\"",
+        "Timers of the kernel itself: \"only five or six\"",
         0..=1_000,
         PAPERS.kernel_timers,
     ),
-    Parameter::count("iterations", "Times that one more is set", 1..=1_000_000, 10_000),
+    Parameter::count("iterations", "How often one more timer is set", 1..=1_000_000, 10_000),
     Parameter::real("cancelled", "% of them that are cancelled; the others expire", 0.0..=100.0, 100.0),
     Parameter::time(
         "answer",
-        "From set to cancel; zero: at once",
+        "Time from set to cancel; zero: at once",
         Duration::ZERO..=Duration::from_secs(1_000),
         Duration::ZERO,
     ),
     Parameter::limit(
         "timeout",
-        "Ticks to their expiry; none: farther than all that are outstanding",
+        "Ticks to the expiry of that timer; none: later than all outstanding ones",
         1..=1 << 40,
         None,
     ),
     Parameter::count(
         "far",
-        "The most ticks to the expiry of those outstanding; half of them at least",
+        "Most ticks to the expiry of the outstanding timers; at least half of that",
         2..=1 << 40,
         1 << 31,
     ),
     Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None),
     Parameter::limit(
         "buckets",
-        "Of the paper's wheel, a power of two; none: the least that is not below the timers outstanding",
+        "Buckets of the paper's wheel, a power of two; none: the smallest that is at least the number of outstanding timers",
         1..=1 << 24,
         None,
     ),
     Parameter::limit(
         "steps",
-        "Timers looked at there before interrupts are let in: MAX_SOFTCLOCK_STEPS, of FreeBSD; none: all",
+        "Timers scanned there before interrupts are enabled: FreeBSD's MAX_SOFTCLOCK_STEPS; none: all",
         1..=1_000_000,
         Some(100),
     ),
     Parameter::count("hz", "Clock interrupts a second", 1..=100_000, 100),
     Parameter::time(
         "instruction",
-        "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
+        "Time of an instruction: the old list's 1.324 us for each timer passed, of 22 instructions, give 60 ns",
         Duration::ZERO..=Duration::from_micros(10),
         PAPERS.instruction,
     ),
     Parameter::time(
         "call",
-        "setitimer around it: what is left of the old list's 136.7 us without others",
+        "setitimer's own cost: the rest of the old list's 136.7 us without other timers",
         Duration::ZERO..=Duration::from_millis(100),
         PAPERS.call,
     ),
@@ -148,7 +150,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     }
 }
 
-/// The timers that are outstanding all the time, with the kernel's own.
+/// The timers outstanding all the time, with the kernel's own.
 fn timers(parameters: &Parameters) -> u64 {
     parameters.count("outstanding") + parameters.count("kernel-timers")
 }
@@ -195,7 +197,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// The old list passes some hundred million timers a second.
+/// The old list passes about a hundred million timers a second.
 const MOST_PASSED: u64 = 1_000_000_000;
 
 #[cfg(test)]

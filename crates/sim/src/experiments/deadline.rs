@@ -1,5 +1,5 @@
-//! **Deadlines by hardware** (soft timers §5.9, Table XIII): a one-shot timer behind the trigger states bounds how late
-//! an event can be, and costs an interrupt only where no trigger state came in time.
+//! **Deadlines by hardware** (soft timers §5.9, Table XIII): a one-shot timer behind the trigger states
+//! bounds how late an event can be, and costs an interrupt only if no trigger state comes in time.
 //!
 //! ```text
 //!   trigger states  '       '    '                   '
@@ -7,7 +7,7 @@
 //!                                due ────── d ──▲             not in time: an interrupt at the deadline
 //! ```
 //!
-//! The experiment is that of Table VII with deadlines: an event that is due at once, all the time, so that there is
+//! The experiment is that of Table VII with deadlines: an event that is always due at once, so that there is
 //! one in each interval between trigger states.
 
 use std::ops::RangeInclusive;
@@ -19,35 +19,36 @@ use super::trigger_states;
 use crate::engine::host::{Hardware, Host, States};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
-/// The share of events that the hardware fires, and what it costs, by the deadline.
+/// The share of events fired by the hardware, and its cost, by the deadline.
 pub(crate) static DEADLINE: Experiment = Experiment {
     name: "deadline",
     about: "A hardware timer behind soft timers: who fires, how late, at what cost (soft timers, Table XIII)",
-    details: "An event is due at once, or each --interval, at most --deadline later. Trigger states come as in the \
-              paper's busy web server, at the mean that Flash had on the faster machine; their distribution there is \
-              not known, so shares differ from the paper's while their order is the same. The costs of setting and \
-              of an interrupt are those that the paper's 1% and 4.6% come to.",
+    details: "An event is due at once, or every --interval, and may be at most --deadline late. Trigger \
+              states are distributed as on the paper's busy web server, with the mean of Flash on the faster \
+              machine. Their true distribution there is not known, so the shares differ from the paper's, \
+              but their order is the same. The costs of setting the timer and of an interrupt follow from \
+              the paper's 1% and 4.6%.",
     parameters: &[
         Parameter::time(
             "deadline",
-            "How late an event may be; of --hardware tick, the period",
+            "Longest delay of an event; with --hardware tick, the period",
             Duration::from_micros(1)..=Duration::from_secs(1),
             Duration::from_micros(10),
         ),
         Parameter::choice(
             "hardware",
-            "Set at every change, as the paper's; only when it must be, as ours; or a tick and no deadline",
+            "The timer is set at every change, as in the paper; only when necessary, as in this library; or a tick without deadlines",
             &["each", "lazy", "tick"],
         ),
         Parameter::time(
             "interval",
-            "From one due time to the next; zero, or one that has passed: at once",
+            "From one due time to the next; zero, or a time that has passed: at once",
             Duration::ZERO..=Duration::from_secs(1),
             Duration::ZERO,
         ),
         Parameter::choice(
             "after-interrupt",
-            "The next event after one that the hardware fired: from the next trigger state, or from then",
+            "The next event after one that the hardware fired: due from the next trigger state, or from then",
             &["state", "now"],
         )
         .needs(STATES),
@@ -60,11 +61,11 @@ pub(crate) static DEADLINE: Experiment = Experiment {
         .needs(MODELLED),
         trigger_states::RECORDING.needs(STATES),
         Parameter::switch("idle", "There are no trigger states"),
-        Parameter::time("set-cost", "To set the timer or take it back: a register", COST, PAPERS.set)
+        Parameter::time("set-cost", "Cost to set or cancel the timer: a register", COST, PAPERS.set)
             .needs(SET),
         Parameter::time(
             "interrupt-cost",
-            "Of an interrupt, with what it does to the cache",
+            "Cost of an interrupt, with its effect on the cache",
             COST,
             PAPERS.interrupt,
         ),
@@ -76,15 +77,15 @@ pub(crate) static DEADLINE: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::words("hardware", "what is behind the trigger states"),
-        Column::time("deadline", "how late an event may be"),
+        Column::words("hardware", "the hardware behind the trigger states"),
+        Column::time("deadline", "longest delay of an event"),
         Column::new("events_per_s", "events fired, a second"),
-        Column::share("expired", "share of them that the hardware fired").digits(4),
+        Column::share("expired", "share of events that the hardware fired").digits(4),
         Column::share("paper_expired", "the paper's").given(),
-        Column::share("overhead", "of the processor for setting the timer and for its interrupts").digits(4),
-        Column::share("paper_overhead", "the paper's, over soft timers without deadlines").given(),
-        Column::new("settings", "times that the timer was set, for each event").digits(2),
-        Column::new("interrupts", "of it, for each event").digits(4),
+        Column::share("overhead", "CPU share for setting the timer and for its interrupts").digits(4),
+        Column::share("paper_overhead", "the paper's overhead, over soft timers without deadlines").given(),
+        Column::new("settings", "how often the timer was set, for each event").digits(2),
+        Column::new("interrupts", "timer interrupts for each event").digits(4),
         Column::new("delay_us", "mean time from due to fired").digits(1),
         Column::new("p99_us", "its 99th percentile").digits(1),
         Column::new("longest_us", "the longest").digits(1),
@@ -105,7 +106,7 @@ const SET: Need =
 const PAPERS: crate::constants::Deadline = crate::constants::Machine::PAPERS.deadline;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
 
-/// Figures of the text for Table XIII, whose body is lost: deadline in microseconds, the share of events that
+/// The text's figures for Table XIII, whose body is lost: deadline in microseconds, the share of events that
 /// expire, the overhead.
 const PAPER: [(u64, Option<f64>, f64); 3] = [(10, Some(0.263), 0.046), (20, None, 0.021), (50, None, 0.013)];
 
@@ -113,7 +114,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let (deadline, interval) = (parameters.time("deadline"), parameters.time("interval"));
     let hardware = parameters.choice("hardware");
     let (behind, slack) = match hardware {
-        // The period has nothing to do with when anything is due.
+        // The period is independent of due times.
         "tick" => {
             let phase = streams.of("phase").below(deadline.as_nanos() as u64);
             (Hardware::Tick(Timestamp::from_nanos(phase), deadline), Slack::DEFERRABLE)
@@ -137,7 +138,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
             delays.record(fired.lateness.as_nanos() as u64);
         }
         if by_hardware && from_state {
-            // Whatever runs next does so at a trigger state, and that is where the next event is asked for.
+            // The program runs next at a trigger state, and schedules the next event there.
             timers.schedule(now, Duration::ZERO, Slack::DEFERRABLE, TimerEvent::Ask);
         } else {
             timers.schedule_at(now, now.max(fired.due + interval), slack, TimerEvent::Work);
@@ -211,7 +212,7 @@ mod tests {
         }
         assert!(column(3).is_sorted_by(|more, less| more >= less), "{:?}", column(3));
         assert!(column(5).is_sorted_by(|more, less| more >= less), "{:?}", column(5));
-        // A third at 10 µs, of intervals that are shaped as Apache's; the paper has 26.3% of Flash's.
+        // A third at 10 µs, with the shape of Apache's intervals; the paper has 26.3% for Flash's.
         assert!((0.31..0.36).contains(&column(3)[0]), "{:?}", column(3));
         // Beside the 1% for setting, what the expiries of 20 and 50 µs cost was not fitted: 2.1% and 1.3% in the paper.
         for (found, paper) in column(5)[1..3].iter().zip([0.021, 0.013]) {
@@ -224,7 +225,8 @@ mod tests {
         }
     }
 
-    /// One that is set only when it must be has the same delays, and is set less often where deadlines are long.
+    /// A timer that is set only when necessary gives the same delays, and is set less often when deadlines
+    /// are long.
     #[test]
     fn a_lazy_timer_keeps_every_deadline() {
         for (each, lazy) in by_deadline("each").iter().zip(by_deadline("lazy")) {

@@ -1,5 +1,5 @@
-//! **A player on a machine that ticks** (Tsafrir, Etsion, Feitelson 2005, §2.1, figure 1): which frame rates a film can
-//! have if its player sleeps from frame to frame, and the clock wakes it at a tick.
+//! **A player on a machine that ticks** (Tsafrir, Etsion, Feitelson 2005, §2.1, figure 1): the video frame
+//! rates that a player reaches if it sleeps from frame to frame, and the clock wakes it at a tick.
 //!
 //! ```text
 //!   60 frames a second, 100 Hz
@@ -8,10 +8,10 @@
 //!   player        0           1       3           4       6      2 and 5 are over before it wakes
 //! ```
 //!
-//! A kernel that counts time in ticks must wait for one tick more than the delay has, for it does not know how
-//! much of the present one is over (soft timers §3: T + 1, not T). So a sleep of 3.3 ms ends after up to
-//! 20 ms. The timers are [`SoftTimers`] with that clock's step; *smart timers* are the same ones without either a
-//! step or a tick, on a one-shot timer.
+//! A kernel that counts time in ticks must wait for one tick more than the delay, because it does not know
+//! how much of the current tick has passed (soft timers §3: T + 1, not T). So a sleep of 3.3 ms ends after up
+//! to 20 ms. The timers are [`SoftTimers`] with that clock's step; *smart timers* are the same without a step
+//! or a tick, on a one-shot timer.
 
 use std::time::Duration;
 
@@ -21,19 +21,20 @@ use crate::engine::host::{Hardware, Host, States};
 use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// Frames that are shown, by the rate that is wanted and the clock.
+/// Frames shown, by the target rate and the clock.
 pub(crate) static FRAMERATE: Experiment = Experiment {
     name: "framerate",
-    about: "Frames of a film that are shown in time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
-    details: "The player shows a frame, works on the next one, and sleeps until that is due. A frame whose time is over \
-              when the player wakes, since the next one is due, is discarded. Of the figure's bars the text keeps one fact: 60 \
-              frames a second are not reached at 100 Hz; how many are is this model's.",
+    about: "Video frames shown on time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
+    details: "The player shows a frame, works on the next one, and sleeps until that is due. A frame is \
+              discarded if the player wakes only after the next one is due. The paper's text gives one \
+              number of the figure's bars: 60 frames a second are not reached at 100 Hz. The other numbers \
+              are this model's.",
     parameters: &[
-        Parameter::count("fps", "Frames a second that are wanted", 1..=100_000, 60),
+        Parameter::count("fps", "Target frames a second", 1..=100_000, 60),
         Parameter::limit("hz", "Ticks a second; none: smart timers", 1..=1_000_000, Some(100)),
         Parameter::choice(
             "extra-tick",
-            "A sleep takes a tick more, since nobody knows how much of the present one is over",
+            "A sleep takes a tick more, because the kernel does not know how much of the current tick has passed",
             &["yes", "no"],
         )
         .needs(TICKS),
@@ -44,19 +45,19 @@ pub(crate) static FRAMERATE: Experiment = Experiment {
             Duration::ZERO,
         )
         .needs(SMART),
-        Parameter::count("frames", "Length of the film", 2..=10_000_000, 500),
+        Parameter::count("frames", "Length of the video", 2..=10_000_000, 500),
         Parameter::time(
             "work",
-            "To decode and show a frame",
+            "Time to decode and show a frame",
             Duration::ZERO..=Duration::from_secs(1),
             crate::constants::Machine::PAPERS.framerate.work,
         ),
     ],
     columns: &[
         Column::new("hz", "ticks a second, or smart timers").given(),
-        Column::new("fps", "frames a second that are wanted").given(),
-        Column::new("achieved_fps", "that are shown").digits(1),
-        Column::share("discarded", "share of frames that are not"),
+        Column::new("fps", "target frames a second").given(),
+        Column::new("achieved_fps", "frames a second that are shown").digits(1),
+        Column::share("discarded", "share of frames that are discarded"),
         Column::new("late_ms", "mean time from due to shown").digits(2),
         Column::new("latest_ms", "the longest").digits(2),
         Column::new("interrupts_per_s", "interrupts of the clock, a second"),
@@ -114,7 +115,7 @@ struct Player {
     work: Duration,
     /// The number of the next frame.
     next: u64,
-    /// The frames of the film.
+    /// The number of frames in the video.
     frames: u64,
     /// The lateness of the frames shown, in nanoseconds.
     lateness: Histogram,
@@ -131,8 +132,8 @@ impl Player {
         Timestamp::from_nanos(nanos.round() as u64)
     }
 
-    /// It is awake: passes over what is over, shows what is due and works on the next frame, until that is due later
-    /// than it is ready.
+    /// Runs while awake: discards late frames, shows due ones and works on the next, until that is ready
+    /// before it is due.
     fn play(&mut self, now: Timestamp) -> Sleep {
         let mut now = now;
         let end = self.due(self.frames);
@@ -160,8 +161,8 @@ struct Sleep {
 }
 
 impl Sleep {
-    /// Returns when it is over, short of the extra tick. Who counts time in ticks begins at the last one and waits
-    /// for whole ones.
+    /// Returns when it ends, without the extra tick. A kernel that counts time in ticks starts at the last
+    /// tick and waits for whole ones.
     fn on(self, tick: Option<Duration>) -> Timestamp {
         let asked = self.until.saturating_duration_since(self.from);
         let Some(tick) = tick.map(|tick| tick.as_nanos() as u64) else { return self.from + asked };
@@ -175,7 +176,8 @@ mod tests {
     use super::*;
     use crate::Setting;
 
-    /// Frames a second that are shown, the share discarded, mean and longest lateness in milliseconds; interrupts a second.
+    /// Frames shown per second, the share discarded, mean and longest lateness in milliseconds, and
+    /// interrupts per second.
     fn find(set: &[(&str, Setting)]) -> [f64; 5] {
         let parameters = Parameters::new(FRAMERATE.parameters);
         let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
@@ -205,12 +207,13 @@ mod tests {
                     "{clock:?} {fps}"
                 );
             }
-            // To the nanosecond, by no interrupt but its own.
+            // Exact to the nanosecond, with no interrupts except its own.
             assert_eq!(at(None, fps)[3], 0.0);
         }
     }
 
-    /// 25 and 50 are whole numbers of ticks, and no frame is later than the two ticks a sleep may be too long.
+    /// 25 and 50 are whole numbers of ticks, and no frame is later than the two ticks by which a sleep may be
+    /// too long.
     #[test]
     fn the_faster_the_clock_the_less_late_a_frame() {
         let latest = [50, 100, 250, 1_000, 10_000].map(|hz| at(Some(hz), 25)[3]);
@@ -221,7 +224,8 @@ mod tests {
     }
 
     /// §2.1: delays below a millisecond by ticks take up to half of the machine. An interrupt costs 4.45 µs on the machine of
-    /// the paper that it cites (soft timers §5.1), and 100 kHz of them 44.5 %. What may be as late wakes for frames alone.
+    /// the paper that it cites (soft timers §5.1), and 100 kHz of them 44.5 %. A timer that may be that late
+    /// wakes only for frames.
     #[test]
     fn faster_ticks_cost_in_proportion_and_smart_timers_that_are_as_late_do_not() {
         const COST: f64 = 4.45e-6;
@@ -232,7 +236,7 @@ mod tests {
                 latest <= 2_000.0 / hz as f64 && (ticks / hz as f64 - 1.0).abs() < 0.01,
                 "{latest} {ticks}"
             );
-            // Later than that, and the frame after it may be due.
+            // If it were later, the next frame might be due.
             let as_late = Duration::from_nanos(2_000_000_000 / hz).min(Duration::from_millis(10));
             let smart = [("hz", Setting::Limit(None)), ("slack", Setting::Time(as_late))];
             let [shown, _, _, smart_latest, wakes] = find(&smart);
@@ -251,7 +255,8 @@ mod tests {
         assert!(without[1] < 0.01 && without[3] <= 10.0, "{without:?}");
     }
 
-    /// 9.7 ms are left of a frame when 7 ms of work are done: one tick and the extra one, where 16.7 are two and that.
+    /// After 7 ms of work, 9.7 ms of a frame remain: one tick and the extra one, where 16.7 ms are two ticks
+    /// and the extra one.
     #[test]
     fn work_below_a_frame_moves_the_sleep() {
         let at = |millis: u64| find(&[("work", Setting::Time(Duration::from_millis(millis)))]);
@@ -259,7 +264,7 @@ mod tests {
         assert!(shown < 41.0, "{shown}");
         let [shown, discarded, _, latest, _] = at(7);
         assert!(shown > 59.0 && discarded < 0.01 && latest <= 10.0, "{shown} {discarded} {latest}");
-        // Smart timers are exact, whatever is worked before.
+        // Smart timers are exact, however long the work takes.
         let smart = find(&[("hz", Setting::Limit(None)), ("work", Setting::Time(Duration::from_millis(7)))]);
         assert!(smart[0] > 59.4 && smart[3] == 0.0, "{smart:?}");
     }

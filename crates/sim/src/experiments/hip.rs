@@ -1,6 +1,7 @@
 //! **HIP on a simulated machine**: when are polls better than interrupts, and by how much? The simulation of
-//! Dovrolis, Thayer and Ramanathan, *HIP: Hybrid Interrupt-Polling for the Network Interface*, 2001, §6, with the
-//! [`Hip`](softtimers_poll::Hip) that programs link, and everything it was or can be compared with.
+//! Dovrolis, Thayer and Ramanathan, *HIP: Hybrid Interrupt-Polling for the Network Interface*, 2001, §6, with
+//! the same [`Hip`](softtimers_poll::Hip) that programs use, and every scheme that it was or can be compared
+//! with.
 //!
 //! ```text
 //!   recording, paper's trace, pattern ──▶ Receiver ──▶ ReceiveStats: the columns of Table 3
@@ -10,8 +11,10 @@
 //!                                     core::poll: Hip, Interrupts, Watchdog, …
 //! ```
 //!
-//! 1. `scheme` is what is compared, and what can be set of it; [`engine::receiver`](crate::engine::receiver) is the machine.
-//! 2. `paper` is what the paper says, `traces` what stands for its lost traces, `fit` where that is from.
+//! 1. `scheme` has the compared schemes and their settings; [`engine::receiver`](crate::engine::receiver) is
+//!    the machine.
+//! 2. `paper` has the paper's figures, `traces` the reconstruction of its lost traces, `fit` the search that
+//!    produced it.
 //! 3. [`HIP`] and [`HIP_TRACES`] are the experiments of the command.
 
 mod fit;

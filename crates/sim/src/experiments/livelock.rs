@@ -1,8 +1,8 @@
 //! Mogul and Ramakrishnan, *Eliminating Receive Livelock in an Interrupt-Driven Kernel*, TOCS 15(3), 1997.
 //!
-//! A router that takes packets as they come livelocks; one that polls with a quota, shuts input by feedback from a queue
-//! or by a limit on its CPU time does not. The kernels are models; the quota, the round robin, the feedback and the
-//! limit are `softtimers_poll`'s.
+//! A router that takes every packet as it arrives livelocks; one that polls with a quota, or closes input by
+//! feedback from a queue or by a limit on its CPU time, does not. The kernels are models; the quota, the
+//! round robin, the feedback and the limit are `softtimers_poll`'s.
 //!
 //! ```text
 //!   parameters ─▶ config ─▶ router ── interrupts │ polled ──▶ counters ──▶ kernels, mlfrr, figures, burst, monitor
@@ -11,8 +11,8 @@
 //!
 //! | experiment | of the paper |
 //! |---|---|
-//! | [`LIVELOCK`] | one kernel at one rate: sections 4, 6 and 7, and everything that can be set |
-//! | [`MLFRR`] | the loss-free rate and the behaviour beyond: sections 3.1, 4.2 |
+//! | [`LIVELOCK`] | one kernel at one rate: sections 4, 6 and 7, with all parameters |
+//! | [`MLFRR`] | the loss-free rate and the behaviour under overload: sections 3.1, 4.2 |
 //! | [`FIGURES`] | figures 2, 5, 6, 7, 9, 10, point by point |
 //! | [`FIT`] | the free constants, fitted to all of these at once |
 //! | [`BURST`] | first packets of bursts: sections 4.3, 8.2 |

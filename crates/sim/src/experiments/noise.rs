@@ -1,6 +1,6 @@
-//! **What a little noise does to a large job**: a bulk-synchronous program computes in phases between barriers, and at each
-//! barrier all nodes wait for the one that was held up (Tsafrir, Etsion, Feitelson, *General-purpose timing: the failure
-//! of periodic timers*, 2005, §2.2).
+//! **The effect of a little noise on a large job**: a bulk-synchronous program computes in phases between
+//! barriers, and at each barrier all nodes wait for the one that was delayed (Tsafrir, Etsion, Feitelson,
+//! *General-purpose timing: the failure of periodic timers*, 2005, §2.2).
 //!
 //! ```text
 //!   node 1   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│
@@ -8,8 +8,9 @@
 //!   node 3   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│        ·: waiting for node 2
 //! ```
 //!
-//! If a share p of phases is held up on one node, (1 − p)ⁿ of them are on none of n. So p has to be well below 1/n,
-//! and what is nothing to one node is most of the time of a thousand: the job takes the longest of n phases each time.
+//! If a share p of phases is delayed on one node, (1 − p)ⁿ of them are delayed on none of n. So p has to be
+//! well below 1/n: noise that is negligible on one node dominates the time of a thousand, because the job
+//! takes the longest of n phases each time.
 
 mod phases;
 
@@ -19,46 +20,46 @@ use std::time::Duration;
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 pub use phases::{Longest, Phases, undelayed, wanted};
 
-/// The share of phases that are held up on none of n nodes, and how much slower the job is.
+/// The share of phases that are delayed on none of n nodes, and the slowdown of the job.
 pub(crate) static NOISE: Experiment = Experiment {
     name: "noise",
-    about: "A bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
-    details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: of a model \
-              in which a share of phases is held up, or of time stamps that were taken after each phase of a real loop. \
-              Beside the drawings stands the exact expectation.",
+    about: "A bulk-synchronous job on n nodes, each with a little noise (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
+    details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: \
+              from a model in which a share of the phases is delayed, or from time stamps taken after each \
+              phase of a real loop. The exact expectation is shown beside the drawn values.",
     parameters: &[
         Parameter::count("nodes", "nodes of the job", COUNT, 100),
         Parameter::count("phases", "phases to draw", COUNT, 10_000),
         Parameter::trace("stamps", "a recording whose times are the ends of phases, instead of the model"),
-        Parameter::time("phase", "a phase that nothing holds up", TIME, Duration::from_millis(1))
+        Parameter::time("phase", "length of a phase that is not delayed", TIME, Duration::from_millis(1))
             .needs(MODEL),
-        Parameter::real("p", "share of phases that are held up (section 2.2, figure 3)", SHARE, PAPERS.p)
+        Parameter::real("p", "share of phases that are delayed (section 2.2, figure 3)", SHARE, PAPERS.p)
             .needs(MODEL),
         Parameter::real(
             "held-up",
-            "such a phase, as a multiple of others (section 2.2)",
+            "length of a delayed phase, as a multiple of other phases (section 2.2)",
             TIMES,
             PAPERS.held_up,
         )
         .needs(HELD_UP),
         Parameter::real(
             "p-long",
-            "share of those that take twice as long as others: rare, and what a large machine waits for",
+            "share of the delayed phases that take twice as long: rare, but a large machine waits for them",
             SHARE,
             PAPERS.p_long,
         )
         .needs(HELD_UP),
-        Parameter::real("threshold", "a phase counts as held up beyond so many medians", TIMES, 1.3),
+        Parameter::real("threshold", "a phase counts as delayed when longer than N medians", TIMES, 1.3),
     ],
     columns: &[
         Column::new("nodes", "n").given(),
-        Column::new("p_delayed", "p: share of phases held up on one node").digits(5),
-        Column::new("undelayed", "(1 - p)^n: share of phases held up on none").digits(4),
+        Column::new("p_delayed", "p: share of phases delayed on one node").digits(5),
+        Column::new("undelayed", "(1 - p)^n: share of phases delayed on no node").digits(4),
         Column::new("undelayed_drawn", "the same, as drawn").digits(4),
-        Column::new("slowdown", "how much longer the job takes than without noise, as drawn").digits(3),
+        Column::new("slowdown", "time of the job relative to one without noise, as drawn").digits(3),
         Column::new("slowdown_expected", "the same, exactly").digits(3),
-        Column::new("p_wanted", "an order of magnitude below 1/n").digits(6),
-        Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
+        Column::new("p_wanted", "target for p: an order of magnitude below 1/n").digits(6),
+        Column::new("undelayed_wanted", "share of phases delayed on no node with that p").digits(4),
     ],
     sweep: &[("nodes", "1,10,32,100,320,1000")],
     check,
@@ -86,7 +87,9 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
         )));
     }
     match parameters.trace("stamps") {
-        Some(stamps) if stamps.packets() < 2 => Err(RunError::new("stamps: one time alone is no phase")),
+        Some(stamps) if stamps.packets() < 2 => {
+            Err(RunError::new("stamps: a phase needs at least two time stamps"))
+        }
         _ => Ok(()),
     }
 }
@@ -94,9 +97,8 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
     let phases = match parameters.trace("stamps") {
-        Some(stamps) => {
-            Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
-        }
+        Some(stamps) => Phases::of_stamps(stamps)
+            .ok_or_else(|| RunError::new("stamps: a phase needs at least two time stamps"))?,
         None => model(parameters),
     };
     let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
@@ -117,7 +119,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// Three lengths, in shares of a billion.
+/// Three lengths, with their shares in billionths.
 fn model(parameters: &Parameters) -> Phases {
     let phase = parameters.time("phase").as_nanos() as f64;
     let share = |share: f64| (share * 1e9).round() as u64;
@@ -131,7 +133,7 @@ fn model(parameters: &Parameters) -> Phases {
     Phases::new(lengths).expect("shares add up to one")
 }
 
-/// The number of draws in a minute's work.
+/// The number of draws that takes about a minute.
 const MOST_DRAWN: u64 = 10_000_000_000;
 
 #[cfg(test)]

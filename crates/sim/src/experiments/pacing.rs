@@ -1,5 +1,5 @@
-//! **Rate-based clocking beside a busy web server** (soft timers §5.6, Tables VIII and IX): how well flows hold their
-//! rate when packets leave at trigger states alone, against the shortest gap that is allowed for catching up.
+//! **Rate-based clocking beside a busy web server** (soft timers §5.6, Tables VIII and IX): how well flows
+//! hold their rate if packets leave only at trigger states, by the shortest gap allowed for catching up.
 //!
 //! ```text
 //!   trigger states   ' '   '      '  '         '    ' '  '
@@ -7,7 +7,7 @@
 //!   sent             ●     ●      ●    ●       ●    ●    ●      late, then at least the burst interval apart
 //! ```
 //!
-//! The rule is [`RateClock`]'s, the paper's or another; each flow is an event of [`SoftTimers`].
+//! The rule is [`RateClock`]'s: the paper's or another. Each flow is an event of [`SoftTimers`].
 
 mod interrupts;
 
@@ -26,11 +26,12 @@ use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Step
 pub(crate) static PACING: Experiment = Experiment {
     name: "pacing",
     about: "Gaps of paced flows beside a busy web server (soft timers, Tables VIII and IX)",
-    details: "Trigger states come as in the paper's busy web server; packets leave at them alone. Where the target is \
-              not held the mean is the time to the first trigger state that comes --burst or more after another, \
-              which the model was fitted to; that nothing comes on top, and the targets that are held, was not. \
-              --strategy interrupts is a periodic hardware timer that loses interrupts while they are disabled; how \
-              often and how long that is makes the paper's two means.",
+    details: "Trigger states are distributed as on the paper's busy web server; packets leave only at \
+              trigger states. Where the target rate is not reached, the mean gap is the time to the first \
+              trigger state at least --burst after another one, to which the model was fitted. It was not \
+              fitted to the targets that are reached, nor to the absence of any further delay. --strategy \
+              interrupts is a periodic hardware timer that loses interrupts while they are disabled; how \
+              often and for how long was chosen to give the paper's two means.",
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[("target", "40us,60us"), ("burst", "12us,15us,20us,25us,30us,35us")],
@@ -39,7 +40,7 @@ pub(crate) static PACING: Experiment = Experiment {
 };
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter::time("target", "Mean time between packets that is wanted", GAP, Duration::from_micros(40)),
+    Parameter::time("target", "Target mean time between packets", GAP, Duration::from_micros(40)),
     Parameter::time(
         "burst",
         "Shortest gap when catching up: the paper's minimal allowable burst interval",
@@ -49,17 +50,17 @@ const PARAMETERS: &[Parameter] = &[
     .needs(CATCHES_UP),
     Parameter::count(
         "train",
-        "Packets that may leave together for a catch-up to end about eight times the delay after it; 1: none",
+        "Packets that may leave together, so that a catch-up ends after about eight times the delay; 1: none",
         1..=64,
         1,
     )
     .needs(CATCHES_UP),
     Parameter::choice(
         "strategy",
-        "How the next packet is placed: the paper's rule, ours, two that it warns of, or no soft timer",
+        "How the next packet is scheduled: the paper's rule, this library's, two that the paper warns of, or no soft timer",
         &["two-speed", "exact-deadline", "fixed-series", "relative", "interrupts"],
     ),
-    Parameter::count("flows", "Flows that are paced", 1..=100_000, 1),
+    Parameter::count("flows", "Number of paced flows", 1..=100_000, 1),
     Parameter::real(
         "slowest",
         "The slowest flow's target as a multiple of --target; the others lie between",
@@ -75,15 +76,15 @@ const PARAMETERS: &[Parameter] = &[
     )
     .needs(MODELLED),
     trigger_states::RECORDING.needs(STATES),
-    Parameter::switch("idle", "There are no trigger states: a one-shot timer does everything").needs(SOFT),
+    Parameter::switch("idle", "No trigger states: a one-shot timer fires everything").needs(SOFT),
     Parameter::time(
         "disabled",
-        "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
+        "With --strategy interrupts: the longest time for which interrupts are disabled; each time is at most that",
         GAP,
         PAPERS.disabled,
     )
     .needs(INTERRUPTS),
-    Parameter::time("disabled-every", "and on average so often", GAP, PAPERS.disabled_every)
+    Parameter::time("disabled-every", "With --strategy interrupts: mean time from one such period to the next", GAP, PAPERS.disabled_every)
         .needs(INTERRUPTS),
     Parameter::time(
         "duration",
@@ -96,21 +97,21 @@ const PAPERS: crate::constants::Pacing = crate::constants::Machine::PAPERS.pacin
 const GAP: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 
 const COLUMNS: &[Column] = &[
-    Column::words("strategy", "how packets are placed"),
-    Column::time("target", "the gap that is wanted"),
-    Column::time("burst", "the shortest that is allowed"),
+    Column::words("strategy", "how packets are scheduled"),
+    Column::time("target", "target gap"),
+    Column::time("burst", "shortest allowed gap"),
     Column::new("mean_us", "mean gap: the paper's average transmission interval").digits(1),
-    Column::new("paper_us", "the paper's, where the text has it").digits(1).given(),
-    Column::new("stddev_us", "their standard deviation").digits(1),
+    Column::new("paper_us", "the paper's mean, where its text has it").digits(1).given(),
+    Column::new("stddev_us", "standard deviation of the gaps").digits(1),
     Column::new("shortest_us", "the shortest").digits(1),
     Column::new("packets_per_s", "packets of all flows, a second"),
     Column::new("per_state", "packets at each trigger state that sent any").digits(1),
-    Column::share("worst", "by how much a flow misses its rate at most"),
+    Column::share("worst", "largest deviation of a flow from its rate"),
     Column::share("lost", "share of interrupts lost"),
 ];
 
-/// Figures of the text for Tables VIII and IX, whose bodies are lost: target and burst interval in microseconds (none of
-/// the hardware timer), mean gap.
+/// The text's figures for Tables VIII and IX, whose bodies are lost: target and burst interval in
+/// microseconds (none for the hardware timer), mean gap.
 const PAPER: [(u64, Option<u64>, f64); 7] = [
     (40, Some(12), 40.0),
     (40, Some(35), 65.9),
@@ -206,9 +207,9 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 #[derive(Debug)]
 struct PacingStats {
     flows: Vec<Flow>,
-    /// Trigger states that sent something.
+    /// Trigger states that sent packets.
     sending_states: u64,
-    /// The share of interrupts lost, of hardware.
+    /// The share of interrupts lost by the hardware timer.
     lost: Option<f64>,
 }
 
@@ -218,7 +219,7 @@ impl PacingStats {
     }
 }
 
-/// The packets of one flow, with what their gaps come to in nanoseconds.
+/// The packets of one flow, with the sums of their gaps in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     target: Duration,
@@ -245,7 +246,7 @@ impl Flow {
         self.last = now;
     }
 
-    /// By which share it sent more or fewer packets than there were places.
+    /// Returns the relative difference between packets sent and packets scheduled.
     fn miss(&self, duration: Duration) -> f64 {
         let wanted = duration.as_nanos() as f64 / self.target.as_nanos() as f64;
         (self.packets as f64 / wanted - 1.0).abs()
@@ -278,10 +279,10 @@ impl Gaps {
     }
 }
 
-/// Packets leave at trigger states.
+/// Runs flows whose packets leave at trigger states.
 fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
     let states = trigger_states::chosen(parameters, streams)?;
-    // Trigger states alone, as in the paper; a program that has none needs the timer for everything.
+    // Only trigger states, as in the paper; a program without trigger states needs the timer for all packets.
     let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
     let mut host = Host::new(SoftTimers::new(nanosecond), states, Hardware::OneShot(Alarm::new()));
@@ -289,7 +290,7 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Paci
     let mut phases = streams.of("phases");
     for target in targets(parameters) {
         let mut clock = clock(parameters, target)?;
-        // One flow begins at once; several do not begin together.
+        // A single flow begins at once; several begin at different times.
         let phase = phases.below(target.as_nanos() as u64);
         let start = if parameters.count("flows") == 1 { 0 } else { phase };
         let start = clock.start(Timestamp::from_nanos(start));
@@ -300,7 +301,7 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Paci
         let (clock, flow) = &mut flows[fired.event];
         flow.departed(now);
         let mut due = clock.departed(now);
-        // A train of a catch-up leaves at one trigger state.
+        // A catch-up train leaves at one trigger state.
         for _ in 1..clock.recovery().train {
             if due > now {
                 break;

@@ -1,5 +1,6 @@
-//! **Network polling on soft timers**: a saturated server whose packets come by interrupts, or by polls at trigger states
-//! that find a wanted number of packets each (Aron and Druschel, *Soft timers*, §4.2 and §5.8).
+//! **Network polling on soft timers**: a saturated server that takes packets by interrupts, or by polls at
+//! trigger states that aim to find a given number of packets each (Aron and Druschel, *Soft timers*, §4.2 and
+//! §5.8).
 //!
 //! ```text
 //!   interrupts   ▓▓↑▓▓▓↑↑▓▓▓▓▓↑▓▓↑▓▓▓▓↑     each costs V_I, what it throws out of the cache, and a shift of locality
@@ -7,13 +8,14 @@
 //!   quota 5      ▓'▓▓'▓▓'▓▓'▓▓'▓▓'▓▓••••    one for five packets
 //! ```
 //!
-//! Table XII's figures are lost; of its results the text keeps that polling gains 3 to 25%, more for the faster server,
-//! and that a quota of one shows what interrupts cost, larger ones what aggregation adds. The costs are the
-//! paper's where it has them (§5.1, §5.8); how long a request computes was chosen so that the gains lie in that range.
+//! Table XII's figures are lost. The text says that polling gains 3 to 25%, more for the faster server, and
+//! that a quota of one shows the cost of interrupts, larger quotas the additional effect of aggregation. The
+//! costs are the paper's where it gives them (§5.1, §5.8); the CPU time of a request was chosen to give gains
+//! in that range.
 //!
-//! The server is a closed system: as many requests are answered as the CPU has time for, and packets come at the rate
-//! of the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the
-//! rate that the one before left time for.
+//! The server is a closed system: it answers as many requests as the CPU has time for, and packets arrive at
+//! the rate of the answers. The overhead of a packet depends on that rate, so the rate is found by a few
+//! runs, each at the rate that the previous one left time for.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -28,15 +30,15 @@ use crate::engine::arrivals::Arrival;
 use crate::engine::receiver::{ReceiveStats, Receiver, Settling, Timing};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// The gain of polls over interrupts, by the packets wanted in each.
+/// The gain of polls over interrupts, by the target number of packets in each poll.
 pub(crate) static POLLING: Experiment = Experiment {
     name: "polling",
     about: "A saturated server that polls on soft timers, by the aggregation quota (soft timers, section 5.8)",
-    details: "Requests per second of a server whose processor is saturated, with an interrupt for each packet, and with \
-              polls at trigger states that are to find a wanted number of packets (core's Aggregation, on SoftTimers). \
-              Packets come at random at the rate of the answers. Of Table XII the text keeps gains of 3 to 25%, more for \
-              the faster server. How long a request computes was chosen so that the gains lie in the paper's \
-              range.",
+    details: "Requests per second of a server whose CPU is saturated, with an interrupt for each packet, and \
+              with polls at trigger states that aim to find a given number of packets each (core's \
+              Aggregation, on SoftTimers). Packets arrive at random, at the rate of the answers. The paper's \
+              text gives gains of 3 to 25% for Table XII, more for the faster server; the CPU time of a \
+              request was chosen to give gains in that range.",
     parameters: &[
         Parameter::choice(
             "server",
@@ -48,7 +50,7 @@ pub(crate) static POLLING: Experiment = Experiment {
             "http: a connection for each request; p-http: many on one",
             &["http", "p-http"],
         ),
-        Parameter::count("quota", "packets wanted in each poll (section 4.2)", 1..=1_000, 5),
+        Parameter::count("quota", "target number of packets in each poll (section 4.2)", 1..=1_000, 5),
         Parameter::time(
             "interrupt",
             "an interrupt with an empty handler (section 5.1)",
@@ -67,19 +69,19 @@ pub(crate) static POLLING: Experiment = Experiment {
             .needs(Need { with: "no trace", met: |parameters| parameters.trace("trace").is_none() }),
         Parameter::trace(
             "trace",
-            "the gaps of a recording, all longer or shorter by the same so that packets come at the rate of the answers",
+            "use the gaps of a recording, all scaled by the same factor so that packets arrive at the rate of the answers",
         ),
     ],
     columns: &[
         Column::words("server", "the server's design"),
         Column::words("protocol", "connections"),
-        Column::new("quota", "packets wanted in each poll; 0: interrupts").given(),
+        Column::new("quota", "target number of packets in each poll; 0: interrupts").given(),
         Column::new("requests_pps", "requests answered in a second").digits(0),
-        Column::new("gain", "more than with interrupts, as a share").digits(3),
+        Column::new("gain", "gain over interrupts, as a share").digits(3),
         Column::new("per_look", "packets found by each interrupt or poll").digits(2),
         Column::new("looks_pps", "interrupts or polls in a second").digits(0),
-        Column::new("overhead_us", "processor time for a packet").digits(2),
-        Column::new("delay_us", "from arrival to the end of the look").digits(1),
+        Column::new("overhead_us", "CPU time for a packet").digits(2),
+        Column::new("delay_us", "from arrival to the end of the interrupt or poll").digits(1),
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
         Column::new(
             "settled_packets",
@@ -101,9 +103,9 @@ const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_
 struct Server {
     /// CPU time of a request without interrupts or polls.
     request: Duration,
-    /// Packets that are received and transmissions that are completed for each.
+    /// Packets received and transmissions completed for each request.
     packets: u64,
-    /// Time that an interrupt costs the server beside its handler (§5.1).
+    /// Cost of an interrupt to the server beside its handler (§5.1).
     pollution: Duration,
 }
 
@@ -121,7 +123,7 @@ impl Server {
         }
     }
 
-    /// The requests that the CPU has time for if each packet takes this much of it.
+    /// Returns the requests that the CPU has time for if each packet takes this long.
     fn requests_per_second(&self, overhead_us: f64) -> f64 {
         1e6 / (self.request.as_nanos() as f64 / 1e3 + self.packets as f64 * overhead_us)
     }
@@ -130,7 +132,7 @@ impl Server {
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     match parameters.trace("trace") {
         Some(recording) if recording.span().is_zero() => {
-            Err(RunError::new("trace: all its packets come at one time; gaps need two times"))
+            Err(RunError::new("trace: all packets have the same time; gaps need at least two times"))
         }
         _ => Ok(()),
     }
@@ -142,7 +144,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let (interrupts, base, begun) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
     let quota = parameters.count_u32("quota");
     let (polls, rate, settled) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
-    // A recording is as it is, and has no beginning that could be left out.
+    // A recording has no warm-up that could be left out.
     let is_synthetic = parameters.trace("trace").is_none();
     let row = |quota: u32, account: &ReceiveStats, rate: f64, settled: &Settling| -> Row {
         let looks = account.interrupts + account.polls;
@@ -163,11 +165,12 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     };
     let interrupts = row(0, &interrupts, base, &begun);
     let polls = row(quota, &polls, rate, &settled);
-    // The baseline once, beside the smallest quota.
+    // The baseline appears once, beside the smallest quota.
     Ok(if quota == 1 { vec![interrupts, polls] } else { vec![polls] })
 }
 
-/// The rate at which packets come as fast as the answers that the CPU has time for; a quota of zero is interrupts.
+/// Finds the rate at which packets arrive at the rate of the answers that the CPU has time for; a quota of
+/// zero means interrupts.
 fn settle(
     server: &Server,
     quota: u32,
@@ -202,7 +205,7 @@ fn receive(
         }
     };
     let packets = packets.take_while(|_| steps.is_wanted());
-    // What is transferred is free; a shift of locality is paid for by every look that finds a packet.
+    // Transfers are free; every interrupt or poll that finds a packet costs a shift of locality.
     let shift = parameters.time("shift");
     let costs = Costs {
         interrupt: parameters.time("interrupt") + server.pollution + shift,
@@ -242,7 +245,7 @@ mod tests {
     use super::*;
     use crate::Setting;
 
-    /// Rate of requests, gain, packets a look, delay.
+    /// Request rate, gain, packets per look, delay.
     fn find(server: &'static str, protocol: &'static str, quota: u64) -> [f64; 4] {
         let parameters = Parameters::new(POLLING.parameters)
             .with("server", Setting::Choice(server))
@@ -268,7 +271,7 @@ mod tests {
                 let off = per_look / quota as f64 - 1.0;
                 assert!(off.abs() < 0.2, "{server} {protocol} {quota}: {per_look} a poll");
             }
-            // What interrupts cost comes first, what aggregation adds after that; it is paid for with delay.
+            // Avoiding interrupts gains most, aggregation adds more, at the cost of delay.
             assert!(found.is_sorted_by(|(_, less), (_, more)| less[1] < more[1] && less[3] < more[3]));
             assert!(found[0].1[1] > found[4].1[1] / 2.0, "most of it is the benefit of no interrupts");
         }

@@ -1,5 +1,6 @@
-//! **A UDP relay on N CPUs**: what `forward --udp --pollers N` could carry where there are more CPUs than were measured. No
-//! paper has it; the costs of a packet were measured with one poller on one CPU, and everything beyond is assumed.
+//! **A UDP relay on N CPUs**: what `forward --udp --pollers N` could carry on machines with more CPUs than
+//! were measured. It is not from a paper; the costs of a packet were measured with one poller on one CPU, and
+//! everything else is assumed.
 //!
 //! ```text
 //!   clients ─▶ the kernel's hash ─┬─▶ receiving (softirq) ─▶ buffer ─▶ poller: turns of at most a quota ─┐
@@ -7,8 +8,8 @@
 //!                                 └─▶ receiving (softirq) ─▶ buffer ─▶ poller ───────────────────────────┘
 //! ```
 //!
-//! Three things keep N pollers from being N times as fast: the hash gives some of them more clients than others, receiving
-//! may take their own CPUs, and a part of each packet that only one of them can do at a time bounds them all (Amdahl).
+//! Three things keep N pollers from being N times as fast: the hash gives some of them more clients than
+//! others, receiving may use their CPUs, and the serial part of each packet bounds them all (Amdahl).
 
 mod machine;
 
@@ -21,35 +22,36 @@ use machine::{Costs, Found, Machine, Receiving};
 /// Throughput and delay by the number of pollers.
 pub(crate) static RELAY: Experiment = Experiment {
     name: "relay",
-    about: "A UDP relay with a poller on each of N CPUs (a model of forward --udp --pollers N; no paper's)",
-    details: "Clients send at random times, all at the same mean rate, and each belongs to one poller. A poller sleeps \
-              until a packet comes; a turn takes at most --quota packets, which leave together at its end. The costs are \
-              those that were measured with one poller on one CPU; how they grow with N is the model's assumption.",
+    about: "A UDP relay with a poller on each of N CPUs (a model of forward --udp --pollers N; not from a paper)",
+    details: "Clients send at random times, all at the same mean rate, and each belongs to one poller. A \
+              poller sleeps until a packet comes; a turn takes at most --quota packets, which leave together \
+              at its end. The costs were measured with one poller on one CPU; how they grow with N is the \
+              model's assumption.",
     parameters: &[
-        Parameter::count("pollers", "Pollers, each on a CPU of its own", 1..=1_024, 4),
-        Parameter::count("load", "Offered packets, in % of N times what one poller carries alone", LOAD, 60),
-        Parameter::count("clients", "Clients, all of the same rate", 1..=1_000_000, 1_000),
+        Parameter::count("pollers", "Pollers, each on its own CPU", 1..=1_024, 4),
+        Parameter::count("load", "Offered packets, in % of N times the capacity of one poller", LOAD, 60),
+        Parameter::count("clients", "Clients, all at the same rate", 1..=1_000_000, 1_000),
         Parameter::choice(
             "hash",
-            "How clients come to pollers: at random, as the kernel's hash does, or the same number each",
+            "How clients are assigned to pollers: at random, as the kernel's hash does, or the same number each",
             &["random", "even"],
         ),
-        Parameter::time("packet", "Of a poller's CPU, for each packet", COST, PACKET),
-        Parameter::time("turn", "and for each turn", COST, TURN),
-        Parameter::time("wake-up", "and for each turn after a sleep", COST, WAKE_UP),
-        Parameter::time("shared", "for each packet, the part that one poller at a time can do", COST, SHARED),
+        Parameter::time("packet", "CPU time of a poller for each packet", COST, PACKET),
+        Parameter::time("turn", "CPU time of a poller for each turn", COST, TURN),
+        Parameter::time("wake-up", "CPU time of a poller for each turn after a sleep", COST, WAKE_UP),
+        Parameter::time(
+            "shared",
+            "The serial part of each packet: one poller at a time can do it",
+            COST,
+            SHARED,
+        ),
         Parameter::choice(
             "softirq",
-            "Where the kernel receives: on other CPUs, one for each poller, or on the pollers' own",
+            "Where the kernel receives: on other CPUs, one for each poller, or on the pollers' CPUs",
             &["other", "same"],
         ),
-        Parameter::time(
-            "receive",
-            "Of that CPU, for each packet, also for one that is dropped",
-            COST,
-            RECEIVE,
-        ),
-        Parameter::count("quota", "Packets of a turn at most", 1..=4_096, 64),
+        Parameter::time("receive", "CPU time to receive a packet, also if it is dropped", COST, RECEIVE),
+        Parameter::count("quota", "Most packets in a turn", 1..=4_096, 64),
         Parameter::count("buffer", "Packets that can wait for a poller", 1..=1_000_000, 4_096),
         Parameter::time(
             "duration",
@@ -61,16 +63,16 @@ pub(crate) static RELAY: Experiment = Experiment {
     columns: &[
         Column::new("pollers", "N").given(),
         Column::new("load", "offered, in % of N times one poller's capacity").given(),
-        Column::time("shared", "the part of a packet that one poller at a time can do"),
-        Column::new("offered_kpps", "packets that came, in thousands a second"),
-        Column::new("relayed_kpps", "packets that left"),
-        Column::share("of_perfect", "the same, of N times one poller's capacity"),
-        Column::new("bound_kpps", "no more can leave: N times one poller, or one after the other").given(),
-        Column::share("busiest", "share of the packets that come to the busiest poller"),
-        Column::share("lost", "packets that found no room"),
-        Column::new("delay_us", "from arrival to departure, mean").digits(1),
-        Column::new("p99_us", "the same, of one in a hundred at least").digits(1),
-        Column::new("packets_per_turn", "packets of a turn").digits(1),
+        Column::time("shared", "the serial part of each packet"),
+        Column::new("offered_kpps", "packets that arrived, in thousands a second"),
+        Column::new("relayed_kpps", "packets that left, in thousands a second"),
+        Column::share("of_perfect", "packets that left, as a share of N times one poller's capacity"),
+        Column::new("bound_kpps", "upper bound: N times one poller, or the serial part").given(),
+        Column::share("busiest", "share of the packets that belong to the busiest poller"),
+        Column::share("lost", "share of the packets that were dropped"),
+        Column::new("delay_us", "mean time from arrival to departure").digits(1),
+        Column::new("p99_us", "99th percentile of that time").digits(1),
+        Column::new("packets_per_turn", "packets in a turn").digits(1),
         Column::new("cpu_ns", "CPU time of the pollers for each packet that left"),
     ],
     sweep: &[("load", "60,100"), ("pollers", "1,2,4,8,16,32,64")],
@@ -80,7 +82,7 @@ pub(crate) static RELAY: Experiment = Experiment {
 
 const LOAD: RangeInclusive<u64> = 1..=1_000;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
-/// The costs, and the time that a packet takes of one poller in a full turn.
+/// Returns the costs, and one poller's time for a packet in a full turn.
 fn capacity_of(parameters: &Parameters) -> (Costs, Duration) {
     let receiving = match parameters.choice("softirq") {
         "same" => Receiving::Same,
@@ -150,7 +152,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// The share of the packets that comes to each poller.
+/// Returns each poller's share of the packets.
 fn shares(parameters: &Parameters, streams: Streams) -> Vec<f64> {
     let (pollers, clients) = (parameters.count("pollers"), parameters.count("clients"));
     if parameters.choice("hash") == "even" {
@@ -161,20 +163,23 @@ fn shares(parameters: &Parameters, streams: Streams) -> Vec<f64> {
     of.into_iter().map(|mine| mine as f64 / clients as f64).collect()
 }
 
-/// These are no paper's, but of one run of `forward --udp` on one CPU on 2026-11-24 (commit 90d3ff71). Under flood it relayed
-/// 570,000 packets a second: 1,754 ns each in full turns, which is this, what all share, and 1/64 of a turn.
+/// These are not from a paper, but from one run of `forward --udp` on one CPU on 2026-11-24 (commit
+/// 90d3ff71). Under flood it relayed 570,000 packets a second: 1,754 ns each in full turns, which is this,
+/// the serial part, and 1/64 of a turn.
 const PACKET: Duration = Duration::from_nanos(1_703);
-/// At 80,000 packets a second one cost 6,598 ns: what a turn of one packet takes after a sleep, if each was one. How much of the
-/// rest is the turn's and how much the wake-up's is a guess.
+/// At 80,000 packets a second one cost 6,598 ns: the cost of a turn of one packet after a sleep, if each turn
+/// was one. The division of the rest between the turn and the wake-up is a guess.
 const TURN: Duration = Duration::from_micros(2);
 const WAKE_UP: Duration = Duration::from_nanos(2_875);
-/// A guess: a third of a packet's way through the relay. On loopback it is paid on the sender's CPU, and was not measured.
+/// A guess: a third of a packet's path through the relay. On loopback it runs on the sender's CPU, and was
+/// not measured.
 const RECEIVE: Duration = Duration::from_nanos(600);
-/// A guess: a cache line that all pollers write to, as the counters of an interface are, moved once for each packet.
+/// A guess: one transfer for each packet of a cache line that all pollers write to, such as an interface's
+/// counters.
 const SHARED: Duration = Duration::from_nanos(20);
-/// Less takes no packet on any machine.
+/// No machine handles a packet in less.
 const LEAST: Duration = Duration::from_nanos(10);
-/// A minute's work.
+/// About a minute's work.
 const MOST_PACKETS: f64 = 1e9;
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! **Response time over a long path** (soft timers §5.7, Tables X and XI): an answer by slow start, and paced from
-//! the first one at what the path can carry.
+//! **Response time over a long path** (soft timers §5.7, Tables X and XI): an answer by slow start, and one
+//! paced from the first packet at the capacity of the path.
 //!
 //! ```text
 //!   slow start  ●●      ●●●●      ●●●●●●●●        a round trip between them, until the path is full
 //!   paced       ●●●●●●●●●●●●●●                    at the rate of the slow link, at once
 //! ```
 //!
-//! Slow start is [`SlowStart`], in both readings of what opens the window: each packet that is acknowledged (A.2), or
-//! each ACK, where a receiver that acknowledges every second packet makes it grow by half in a round trip. The paced
-//! sender is a [`RateClock`](softtimers_core::RateClock) at the rate that [`StartRate`] says.
+//! Slow start is [`SlowStart`], in both readings of the rule that opens the window: each packet that is
+//! acknowledged (A.2), or each ACK, so that with a receiver that acknowledges every second packet it grows by
+//! half in a round trip. The paced sender is a [`RateClock`](softtimers_core::RateClock) at the rate of
+//! [`StartRate`].
 
 use std::time::Duration;
 
@@ -21,40 +22,43 @@ use crate::engine::path::slow_start::{Growth, SlowStart};
 use crate::engine::path::transfer::{Sender, Transfer};
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
 
-/// Time from the request to the last packet, by slow start and paced.
+/// Time from the request to the last packet, with slow start and paced.
 pub(crate) static SLOWSTART: Experiment = Experiment {
     name: "slowstart",
     about: "Response time by slow start and paced at the capacity (soft timers, Tables X and XI)",
-    details: "An answer of so many packets of 1,500 bytes over a slow link with 50 ms each way; nothing is lost, and \
-              the window grows to what the path holds. The paper's 89% for 100 packets is the reading with delayed ACKs.",
+    details: "An answer of N packets (--packets) of 1,500 bytes over a slow link with 50 ms each way. \
+              Nothing is lost, and the window grows up to the capacity of the path. The paper's 89% for 100 \
+              packets matches the reading with delayed ACKs.",
     parameters: &[
-        Parameter::count("packets", "Length of the answer", 1..=10_000_000, 100),
-        Parameter::count("mbit", "Of the slow link, in Mbit/s", MBIT, 100),
+        Parameter::count("packets", "Packets in the answer", 1..=10_000_000, 100),
+        Parameter::count("mbit", "Rate of the slow link, in Mbit/s", MBIT, 100),
         Parameter::time(
             "rtt",
-            "There and back",
+            "Round-trip time",
             Duration::from_micros(10)..=Duration::from_secs(10),
             Duration::from_millis(100),
         ),
-        Parameter::switch("set-up", "There is no connection yet"),
+        Parameter::switch("set-up", "The transfer begins with the connection set-up"),
         Parameter::count(
             "fraction",
-            "% of the capacity at which the paced train begins; it doubles in each round trip",
+            "Initial rate of the paced train, in % of the capacity; it doubles in each round trip",
             1..=100,
             100,
         ),
-        Parameter::count("acked-at-once", "Packets for each ACK, where ACKs are delayed", 1..=64, 2),
+        Parameter::count("acked-at-once", "Packets for each delayed ACK", 1..=64, 2),
     ],
     columns: &[
-        Column::new("mbit", "of the slow link").given(),
-        Column::new("packets", "length of the answer").given(),
-        Column::new("kbytes", "the same, of 1,448 bytes of data each").digits(0).given(),
-        Column::new("slow_start_s", "two more for each packet acknowledged").digits(3),
-        Column::new("delayed_acks_s", "one more for each ACK, for two packets").digits(3),
-        Column::new("paced_s", "at the capacity, or from a fraction of it").digits(3),
-        Column::share("reduction", "how much less than slow start").digits(2),
-        Column::share("reduction_delayed", "how much less than with delayed ACKs").digits(2),
-        Column::share("paper_reduction", "the paper's: for 100 packets, for the longest").digits(2).given(),
+        Column::new("mbit", "rate of the slow link, in Mbit/s").given(),
+        Column::new("packets", "packets in the answer").given(),
+        Column::new("kbytes", "data in the answer, 1,448 bytes in each packet").digits(0).given(),
+        Column::new("slow_start_s", "slow start that adds one packet for each packet acknowledged").digits(3),
+        Column::new("delayed_acks_s", "slow start that adds one packet for each ACK, delayed ACKs").digits(3),
+        Column::new("paced_s", "paced at the capacity, or from a fraction of it").digits(3),
+        Column::share("reduction", "reduction of the time compared with slow start").digits(2),
+        Column::share("reduction_delayed", "reduction compared with slow start and delayed ACKs").digits(2),
+        Column::share("paper_reduction", "the paper's reduction, for 100 packets and for the longest")
+            .digits(2)
+            .given(),
     ],
     sweep: &[("mbit", "50,100"), ("packets", "5,10,20,100,1000,10000,100000")],
     check: |parameters| link(parameters).map(drop),
@@ -64,7 +68,11 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
 /// The time a packet takes on the slow link.
 fn link(parameters: &Parameters) -> Result<Duration, RunError> {
     let link = capacity(parameters)?.interval();
-    if link.is_zero() { Err(RunError::new("mbit: a packet takes a nanosecond at least")) } else { Ok(link) }
+    if link.is_zero() {
+        Err(RunError::new("mbit: a packet must take at least one nanosecond"))
+    } else {
+        Ok(link)
+    }
 }
 
 fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {

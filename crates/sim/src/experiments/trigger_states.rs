@@ -1,4 +1,4 @@
-//! The parameters of trigger states, which several experiments share, and the states that they ask for.
+//! The parameters of trigger states, shared by several experiments, and the states that they select.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::{Parameter, Parameters, RunError, Streams};
 /// The mean interval of the model, in `mean`.
 pub(super) const MEANS: RangeInclusive<Duration> = Duration::from_nanos(100)..=Duration::from_millis(100);
 
-/// A recording in the model's place.
+/// A recording instead of the model.
 pub(super) const RECORDING: Parameter =
     Parameter::trace("states", "A recording whose times are trigger states, instead of the model");
 
-/// Says whether the states are the model's.
+/// Returns whether the states are the model's.
 pub(super) fn are_modelled(parameters: &Parameters) -> bool {
     !parameters.is_on("idle") && parameters.trace("states").is_none()
 }
 
-/// The states that the parameters `idle`, `states` and `mean` ask for.
+/// Returns the states that the parameters `idle`, `states` and `mean` select.
 ///
 /// # Errors
 /// For a recording in which no time passes.

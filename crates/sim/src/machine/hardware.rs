@@ -1,4 +1,5 @@
-//! Properties of a machine beside its parameters: the constants, the priorities of the router's tasks, room in HIP's device.
+//! Properties of a machine beside its parameters: the constants, the priorities of the router's tasks, the
+//! room in HIP's device.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::experiment::RunError;
 pub(crate) struct Hardware {
     pub(crate) constants: Machine,
     pub(crate) priorities: Priorities,
-    /// Packets that HIP's device holds; any number unless it is given.
+    /// Packets that HIP's device holds; unlimited if none.
     pub(crate) hip_ring: Option<u32>,
 }
 
@@ -25,7 +26,7 @@ impl Hardware {
     pub(crate) const PAPERS: Hardware =
         Hardware { constants: Machine::PAPERS, priorities: Priorities::PAPERS, hip_ring: None };
 
-    /// The machine of the soft timers paper, and what is scaled to it.
+    /// The machine of the soft timers paper, and values scaled to it.
     pub(super) fn pentium_ii() -> Self {
         let papers = Hardware::PAPERS;
         let interrupt = papers.constants.polling.interrupt;
@@ -35,13 +36,13 @@ impl Hardware {
         Hardware { constants, ..papers }
     }
 
-    /// Steps in nanoseconds, whatever they were measured in.
+    /// Converts steps to nanoseconds, whatever their unit.
     pub(super) fn in_nanos(self) -> Self {
         let constants = Machine { livelock: in_nanos(self.constants.livelock), ..self.constants };
         Hardware { constants, ..self }
     }
 
-    /// Checks that the values can be together.
+    /// Checks that the values can be combined.
     pub(super) fn check(&self) -> Result<(), RunError> {
         let Priorities { clock, device, network, process, background, user } = self.priorities;
         if clock <= device {
@@ -73,7 +74,7 @@ impl Hardware {
     }
 }
 
-/// Who interrupts whom on the router: a larger number a smaller one.
+/// The router's priorities: a larger number interrupts a smaller one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Priorities {
     pub(crate) clock: u8,
@@ -97,7 +98,7 @@ fn in_nanos(of: Livelock) -> Livelock {
     each_step(untraced, |micros| micros * of.trace, |micros| micros * of.handlers)
 }
 
-/// A router of which each step is scaled as its interrupt is, on 100 Mbit/s with a clock of 100 Hz.
+/// A router with each step scaled like its interrupt, on 100 Mbit/s with a clock of 100 Hz.
 fn scaled(of: Livelock, interrupt: Duration) -> Livelock {
     let was = of.interrupt * of.handlers;
     let is = interrupt.as_nanos() as u64;
@@ -117,7 +118,7 @@ fn scaled(of: Livelock, interrupt: Duration) -> Livelock {
     }
 }
 
-/// Handlers of interrupts without polling are changed in one way, all other steps in another.
+/// Interrupt handlers of kernels without polling are converted in one way, all other steps in another.
 fn each_step(of: Livelock, change: impl Fn(u64) -> u64, handled: impl Fn(u64) -> u64) -> Livelock {
     Livelock {
         polling_interrupt: change(of.polling_interrupt),

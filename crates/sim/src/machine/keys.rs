@@ -1,4 +1,4 @@
-//! The keys of a machine's description, each with a line of help and what is allowed: [`KEYS`].
+//! The keys of a machine's description, each with a line of help and the values allowed: [`KEYS`].
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Hardware;
 use crate::experiment::RunError;
 use crate::setting::{Kind, Setting};
 
-/// One thing of a machine that can be set.
+/// One settable property of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The section, as in TOML: `router`, `router.polled`.
@@ -25,7 +25,7 @@ impl Key {
     /// Finds a key.
     ///
     /// # Errors
-    /// Says which sections there are, or which keys the section has.
+    /// Lists the sections, or the keys of the section.
     pub fn find(section: &str, name: &str) -> Result<&'static Key, RunError> {
         Key::place(section, name).map(|place| &KEYS[place])
     }
@@ -52,7 +52,7 @@ impl Key {
         Err(RunError::new(format_args!("no section {section}; there are {}", sections.join(", "))))
     }
 
-    /// Says whether the key stands in a section or one below it.
+    /// Returns whether the key is in a section or in one below it.
     pub(super) fn is_of(&self, section: &str) -> bool {
         self.section.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
@@ -61,7 +61,7 @@ impl Key {
 /// The longest cost of one step.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How the fields of each kind are kept.
+/// The storage of each kind of field.
 macro_rules! key {
     ($section:literal, $name:literal, cost $($field:ident).+, $about:literal) => {
         key!($section, $name, time(Duration::ZERO) $($field).+, $about)
@@ -97,7 +97,7 @@ macro_rules! key {
             kind: Kind::Count { least: $least, most: $most },
             get: |hardware| Setting::Count(hardware.$($field).+.into()),
             set: |hardware, setting| if let Setting::Count(count) = setting {
-                // It is within its bounds, which the field holds.
+                // The value is within its bounds, so it fits the field.
                 hardware.$($field).+ = (*count).try_into().unwrap_or(hardware.$($field).+);
             },
         }
@@ -130,16 +130,16 @@ keys! {
         "ip-queue": count(1, 65536) constants.livelock.ifq, "packets that ipintrq and an output queue hold";
         "process-queue": count(1, 65536) constants.livelock.process_queue, "packets that the queue to a process holds";
         "descriptors": count(1, 65536) constants.livelock.descriptors, "packets that the transmitter takes at once";
-        "pollution": cost constants.livelock.pollution, "the cost to a thread of having been interrupted";
+        "pollution": cost constants.livelock.pollution, "cost to a thread of having been interrupted";
         "user": cost constants.livelock.user, "more for the network's thread when a process ran before it";
-        "cold": cost constants.livelock.cold, "what screend has in the caches, at most: cold, it runs so long at half speed";
-        "cooling": count(0, 2000) constants.livelock.cooling, "‰ of the time for which others run, that it loses of that";
+        "cold": cost constants.livelock.cold, "most that screend can have in the caches; with cold caches it runs at half speed for this long";
+        "cooling": count(0, 2000) constants.livelock.cooling, "screend's loss of cached data, in ‰ of the time for which others run";
         "to-process": cost constants.livelock.queue, "putting a packet into the queue to a process, and waking that";
         "process": cost constants.livelock.screend, "a packet in that process";
         "tick": cost constants.livelock.tick, "an interrupt of the clock";
-        "tick-period": slow constants.livelock.ticks, "from one to the next";
-        "background": cost constants.livelock.background, "what system processes compute";
-        "background-period": slow constants.livelock.background_period, "how often they do";
+        "tick-period": slow constants.livelock.ticks, "time between two clock interrupts";
+        "background": cost constants.livelock.background, "CPU time of system processes in each background period";
+        "background-period": slow constants.livelock.background_period, "time between two runs of system processes";
     }
     "router.polled" {
         "interrupt": step constants.livelock.polling_interrupt, "a receive interrupt that begins polling";
@@ -164,7 +164,7 @@ keys! {
         "finish": step constants.livelock.finish, "from there until the thread is free";
         "transmit": step constants.livelock.transmit, "each transmission that is finished";
         "unmodified": count(1, 1000) constants.livelock.unmodified, "% of the thread's steps that the unmodified kernel needs";
-        "unmodified-handlers": count(1, 1000) constants.livelock.unmodified_handlers, "% of the interrupts' steps that it needs";
+        "unmodified-handlers": count(1, 1000) constants.livelock.unmodified_handlers, "% of the interrupts' steps that the unmodified kernel needs";
     }
     "router.priorities" {
         "clock": count(1, 100) priorities.clock, "a larger number interrupts a smaller one";
@@ -182,11 +182,11 @@ keys! {
     "server" {
         "interrupt": cost constants.polling.interrupt, "an interrupt with an empty handler";
         "poll": cost constants.polling.poll, "reading the status of the interfaces";
-        "shift": cost constants.polling.shift, "a cold cache, for each look that finds a packet";
+        "shift": cost constants.polling.shift, "a cold cache, for each interrupt or poll that finds a packet";
         "apache-request": period constants.polling.apache_request, "a request, of a process for each connection";
         "flash-request": period constants.polling.flash_request, "a request, of a server of one loop";
-        "apache-pollution": cost constants.polling.apache_pollution, "what an interrupt costs the first beside its handler";
-        "flash-pollution": cost constants.polling.flash_pollution, "what it costs the second";
+        "apache-pollution": cost constants.polling.apache_pollution, "cost of an interrupt to apache-request beside its handler";
+        "flash-pollution": cost constants.polling.flash_pollution, "cost of an interrupt to flash-request beside its handler";
         "http-packets": count(1, 1000) constants.polling.http_packets, "packets of a request, with its connection";
         "p-http-packets": count(1, 1000) constants.polling.p_http_packets, "packets of a request on an open connection";
     }

@@ -1,5 +1,5 @@
-//! The runs of each [`Figure`] by which a test sees whether a constant moves it: as little as shows that. The rows are not the figure's
-//! values, but they change when those do.
+//! The runs of each [`Figure`] that show whether a constant moves it, as short as possible. The rows are not
+//! the figure's values, but they change when those do.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub(super) fn of(figure: Figure) -> &'static Runs {
     ALL.iter().find(|runs| runs.of == figure).unwrap_or_else(|| panic!("{figure:?}: nothing is run"))
 }
 
-/// Livelock below and beyond what each kernel can; HIP with a slow clock, which has few polls of traces that last for
-/// minutes; timers of which some expire, and with a clock so fast that some are overdue.
+/// Livelock below and beyond each kernel's capacity; HIP with a slow clock, for few polls in traces that last
+/// for minutes; timers of which some expire, and with a clock so fast that some are overdue.
 static ALL: &[Runs] = &[
     Runs {
         of: Unmodified,
@@ -53,7 +53,7 @@ static ALL: &[Runs] = &[
             &[rate(7_000), quota(100), SHORT],
         ],
     },
-    // Those on both sides of the best one, at the rate of the page's row.
+    // Quotas on both sides of the best one, at the rate of the page's row.
     Runs {
         of: BestQuota,
         experiment: "livelock",

@@ -1,7 +1,7 @@
-//! A number that tells sweeps apart: [`fingerprint`], of the content of everything that decides the rows.
+//! A number that identifies a sweep: [`fingerprint`], a hash of everything that determines the rows.
 //!
-//! A recording counts by its packets, not by how it is shown: two of the same length in time and in packets are different
-//! sweeps, wherever their files lie.
+//! A recording is identified by its packets, not by how it is displayed: two recordings with the same
+//! duration and number of packets give different sweeps, wherever their files are.
 
 use sha2::{Digest as _, Sha256};
 
@@ -38,7 +38,7 @@ pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], ru
     digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// Hashes a text with its length before it, so that no two lists of texts are one.
+/// Hashes a text after its length, so that different lists of texts have different input.
 fn text(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_le_bytes());
     hash.update(text);
@@ -54,7 +54,7 @@ fn content(hash: &mut Sha256, setting: &Setting) {
                 hash.update(length.to_le_bytes());
             }
         }
-        // As they are typed, which is exact.
+        // As typed, which is exact.
         exact => text(hash, &exact.to_string()),
     }
 }

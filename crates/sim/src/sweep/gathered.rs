@@ -1,7 +1,7 @@
-//! The runs of a point, which come in any order, become its rows: [`Gathered`].
+//! Collects the runs of a point, in any order, into its rows: [`Gathered`].
 //!
-//! Seeds count in their order and no further than the first one at which the mean is certain enough, however many have been
-//! run by then: so the rows do not depend on the number of threads.
+//! Seeds count in their order, up to the first one at which the mean is precise enough, however many have
+//! been run by then, so the rows do not depend on the number of threads.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) type Found = Result<Vec<Row>, RunError>;
 /// The runs of one point so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Those that came before one of an earlier seed.
+    /// Runs that finished before one of an earlier seed.
     early: BTreeMap<usize, Found>,
     /// In the order of the seeds.
     seeds: Vec<Vec<Row>>,
@@ -24,7 +24,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Takes the run of a seed, and says whether the point needs no more.
+    /// Adds the run of a seed; returns whether the point needs no more.
     pub(super) fn add(&mut self, sweep: &Sweep, seed: usize, found: Found) -> bool {
         self.early.insert(seed, found);
         while self.settled.is_none() {
@@ -57,7 +57,7 @@ impl Gathered {
         (self.seeds.len() == most || certain).then_some(joined)
     }
 
-    /// The rows of the point, or why there are none; `None` if runs are missing.
+    /// Returns the rows of the point, or why there are none; `None` if runs are missing.
     pub(super) fn rows(self, sweep: &Sweep, point: usize) -> Option<Result<PointRows, RunError>> {
         let at = sweep.at(point).iter().map(|(text, _)| text.clone()).collect();
         let seeds = u32::try_from(self.seeds.len().max(1)).unwrap_or(u32::MAX);

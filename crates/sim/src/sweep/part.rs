@@ -1,4 +1,4 @@
-//! A sweep is run in parts, on several machines or one after the other: [`Part`].
+//! A part of a sweep, to run on several machines or one after the other: [`Part`].
 
 use std::str::FromStr;
 
@@ -28,7 +28,7 @@ impl Part {
         (self.number - 1..points).step_by(self.of).skip(self.done)
     }
 
-    /// Returns the part without its first points, which are done.
+    /// Returns the part without its first `done` points.
     #[must_use]
     pub fn after(self, done: usize) -> Self {
         Part { done, ..self }

@@ -1,22 +1,22 @@
-//! How the points of a sweep are run, beside their parameters: [`Runs`].
+//! The settings of a sweep's runs beside the parameters: [`Runs`].
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::recording::Sha256;
 
-/// The seeds of each point, what becomes of a point that is not possible, and who runs it.
+/// The seeds of each point, the handling of impossible points, and the program's build.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Runs {
     /// The first seed. A point may have another one, by an axis of the name `seed`.
     pub seed: u64,
-    /// How many seeds each point has, one after the other; more than one give means.
+    /// Number of consecutive seeds of each point; more than one give means.
     pub seeds: NonZeroU32,
     /// Ends a point before its last seed.
     pub precision: Option<Precision>,
-    /// Gives a point that is not possible a row that says why, rather than refusing the sweep.
+    /// Gives an impossible point a row with the reason, instead of rejecting the sweep.
     pub skips: bool,
-    /// The program that runs it, so that rows of different ones are not mixed.
+    /// The program's build, so that rows of different builds are not mixed.
     pub build: Option<Sha256>,
 }
 
@@ -33,10 +33,11 @@ impl From<u64> for Runs {
     }
 }
 
-/// How certain the mean of a column is to be: half the length of its 95% interval, as a share of the mean, in every row.
+/// The required precision of a column's mean: half the length of its 95% interval, as a share of the mean, in
+/// every row.
 ///
-/// It is asked after ten seeds and then after every five. A point that ends early for it has been looked at several times,
-/// so its interval holds the true mean somewhat less often than 95 times in a hundred.
+/// It is checked after ten seeds and then after every five. A point that ends early was checked several
+/// times, so its interval contains the true mean slightly less often than 95 times in a hundred.
 ///
 /// ```
 /// use softtimers_sim::Precision;
@@ -76,7 +77,7 @@ impl FromStr for Precision {
     }
 }
 
-/// Says whether a point with `seeds` seeds may end for its precision.
+/// Returns whether the precision is checked after `seeds` seeds.
 pub(super) const fn is_look(seeds: usize) -> bool {
     seeds >= 10 && seeds % 5 == 0
 }

@@ -1,9 +1,9 @@
-//! Rows of several seeds become one: means, and how certain they are. [`summed`].
+//! Joins the rows of several seeds into one, with means and their precision: [`summed`].
 
 use crate::experiment::RunError;
 use crate::table::{Cells, Column, Mean, Row, Value};
 
-/// Joins the rows of several seeds, in the order of the seeds: a row of the same place in each.
+/// Joins the rows of several seeds, in the order of the seeds: rows with the same index.
 ///
 /// # Errors
 /// If the seeds have different numbers of rows.
@@ -22,7 +22,7 @@ pub(super) fn summed(columns: &[Column], seeds: &[Vec<Row>]) -> Result<Vec<Row>,
     Ok((0..rows).map(|row| columns.iter().enumerate().map(|column| cell(row, column)).collect()).collect())
 }
 
-/// Says whether every row of all that varies is as certain as is wanted.
+/// Returns whether every row has the required precision in the columns that vary.
 pub(super) fn is_certain(columns: &[Column], rows: &[Row], wanted: &super::Precision) -> bool {
     let Some(at) = columns.iter().position(|column| column.name == wanted.column) else { return true };
     rows.iter().all(|row| match &row[at] {
@@ -72,7 +72,8 @@ impl Mean {
     /// assert!((mean.interval.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
     /// ```
     pub fn of(numbers: &[f64]) -> Self {
-        // Of the differences from one of them, so that a large mean leaves the digits to the spread.
+        // Computed from the differences to one of them, so that a large mean does not cost digits of the
+        // spread.
         let count = numbers.len() as f64;
         let base = numbers.first().copied().unwrap_or(f64::NAN);
         let mean = base + numbers.iter().map(|number| number - base).sum::<f64>() / count;
@@ -112,7 +113,7 @@ mod tests {
         assert!((mean.deviation.unwrap() - 2.5_f64.sqrt()).abs() < 1e-12);
         assert!((mean.interval.unwrap() - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-9);
         assert_eq!(Mean::of(&[7.0]), Mean { mean: 7.0, deviation: None, interval: None, seeds: 1 });
-        // A spread far below the mean is not lost in it.
+        // A spread far below the mean keeps its digits.
         let large = Mean::of(&[1e15, 1e15 + 2.0]);
         assert_eq!((large.mean, large.deviation.map(f64::round)), (1e15 + 1.0, Some(1.0)));
     }
@@ -126,7 +127,7 @@ mod tests {
         }
     }
 
-    /// If the mean of samples is known, 95 in a hundred intervals hold it.
+    /// With a known true mean, 95 in a hundred intervals contain it.
     #[test]
     fn intervals_hold_the_mean_as_often_as_they_say() {
         let mut random = softtimers_core::Random::stream(7, 7);

@@ -1,4 +1,4 @@
-//! Order, parts, what is refused, and what a fingerprint tells apart.
+//! Order, parts, rejected sweeps, and what a fingerprint distinguishes.
 
 use super::*;
 use crate::parameter::{Need, Parameter};
@@ -31,7 +31,7 @@ fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Ro
     Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
 }
 
-/// An experiment whose settings are read without running it.
+/// An experiment whose settings are checked without running it.
 fn lucky(parameters: &Parameters) -> Result<(), RunError> {
     if parameters.count("x") == 17 { Err(RunError::new("x 17: a bad number")) } else { Ok(()) }
 }
@@ -132,7 +132,7 @@ fn impossible_points_are_found_before_any_is_run() {
     assert_eq!(sweep(&[1, 13], &[0]).check(&[]), Ok(()));
     let refused = |x: &[u64], given: &[&str]| sweep(x, &[0, 1]).check(given).unwrap_err().to_string();
     assert_eq!(refused(&[1, 17], &[]), "at x=17 y=0: x 17: a bad number; one more point cannot be run");
-    // What no point uses; one that does is enough.
+    // A parameter that no point uses; one point that does is enough.
     assert_eq!(
         refused(&[50, 51], &["x", "y"]),
         "y: used with an x below 50 only; it would change nothing here"
@@ -141,7 +141,7 @@ fn impossible_points_are_found_before_any_is_run() {
     assert_eq!(sweep(&[49, 51], &[0, 1]).check(&["x", "y"]), Ok(()));
 }
 
-/// The experiment's second column is drawn by the seed.
+/// The experiment's second column is random, by the seed.
 fn seeded(runs: Runs) -> Sweep {
     let axis = |name, values: &[u64]| Axis {
         name,
@@ -154,7 +154,8 @@ fn seeds(seeds: u32) -> Runs {
     Runs { seeds: seeds.try_into().unwrap(), ..Runs::from(7) }
 }
 
-/// Threads finish in any order, and parts run elsewhere: digits of means stay, and so does where a point ends early.
+/// Threads finish in any order, and parts run elsewhere: the digits of means and the early ends of points
+/// stay the same.
 #[test]
 fn means_are_the_same_for_any_number_of_threads_and_parts() {
     let precision = "drawn=20%".parse().unwrap();
@@ -214,7 +215,7 @@ fn what_is_not_possible_is_skipped_where_that_is_wanted() {
         (&found[0].rows[0], found[1].rows[0][0].clone()),
         (&vec![Value::Missing; 2], Value::Count(144))
     );
-    // With no possible point there is nothing to show.
+    // Without a possible point there is nothing to show.
     assert!(skips(&[17]).check(&[]).unwrap_err().to_string().contains("a bad number"));
 }
 
@@ -228,7 +229,7 @@ fn seeds_are_an_axis_too() {
     assert_eq!(found[1].at, ["8"]);
 }
 
-/// A part of the lines is kept for each file: names that people gave, hashes, numbers with their digits.
+/// Some of each file's lines: user-given names, hashes, numbers with their digits.
 #[test]
 fn lines_say_where_they_are_from() {
     let runs = Runs { skips: true, build: Some(crate::Hashed::new(&b"abc"[..]).finish().0), ..seeds(2) };

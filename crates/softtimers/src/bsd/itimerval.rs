@@ -1,7 +1,7 @@
 //! `setitimer` and `getitimer` with many timers: the arguments of Costello and Varghese's figures 6 and 7.
 //!
-//! Two pointers carry everything, in and out, which the authors themselves call distasteful. This is for programs that
-//! were written for it; [`IntervalTimers`] has a function for each operation.
+//! Two pointers carry everything, in and out, which the authors themselves call distasteful. Use this only
+//! for programs that were written for it; [`IntervalTimers`] has a function for each operation.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ pub struct ItimerVal {
     pub value: TimeVal,
 }
 
-/// The `errno` of these calls. Nothing has changed then, the arguments neither.
+/// The `errno` of these calls. Nothing changes then, nor do the arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetItimerError {
-    /// `EAGAIN`: no timer has expired, or there are as many as are allowed.
+    /// `EAGAIN`: no timer has expired, or the set is full.
     Again,
-    /// `EINVAL`: an argument is missing, is no time, or no timer has the handle.
+    /// `EINVAL`: an argument is missing or not a valid time, or no timer has the handle.
     Invalid,
 }
 
@@ -58,8 +58,8 @@ impl std::error::Error for SetItimerError {}
 /// | [`getitimer`] | a handle | | | queries | setting in `value` |
 ///
 /// # Errors
-/// [`SetItimerError::Invalid`] without `ovalue`, for a time that is none, and for a handle that names nothing;
-/// [`SetItimerError::Again`] if there are as many timers as are allowed.
+/// [`SetItimerError::Invalid`] without `ovalue`, for an invalid time, and for a handle that names nothing;
+/// [`SetItimerError::Again`] if the set is full.
 ///
 /// ```
 /// use softtimers::Timestamp;
@@ -99,7 +99,7 @@ pub fn setitimer(
     Ok(())
 }
 
-/// Reaps or queries a timer, as the table of [`setitimer`] says.
+/// Reaps or queries a timer, see the table of [`setitimer`].
 ///
 /// # Errors
 /// [`SetItimerError::Again`] if there is nothing to reap; [`SetItimerError::Invalid`] without `value`, and for a handle
@@ -126,7 +126,7 @@ impl TimeVal {
         Ok(Duration::new(sec, usec.ok_or(SetItimerError::Invalid)? * 1_000))
     }
 
-    /// To the next microsecond: what still runs is never shown as zero.
+    /// Rounds up to a microsecond, so that a running timer never shows zero.
     fn of(time: Duration) -> Self {
         let usec = time.subsec_nanos().div_ceil(1_000);
         let sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX - 1);

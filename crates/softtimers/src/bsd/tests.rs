@@ -10,7 +10,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Longer than any machine sleeps; a test that needs it has failed.
+/// Longer than any sleep here; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn with_signal<L: Copy>(most: usize) -> MultiTimers<L> {
@@ -28,8 +28,8 @@ fn signalled() -> &'static AtomicBool {
     &SIGNALLED
 }
 
-/// Runs the body of a test in a process of its own, which is this one's program with that test alone. A signal to
-/// the process comes to whichever thread runs just then, and would end what another test waits in.
+/// Runs the body of a test in a process of its own, which is this one's program with that test alone. A
+/// signal to the process is delivered to any running thread, and would interrupt another test's wait.
 fn alone(test: &str, body: impl FnOnce()) {
     const INSIDE: &str = "SOFTTIMERS_TEST_ALONE";
     if std::env::var_os(INSIDE).is_some() {
@@ -118,7 +118,7 @@ fn the_descriptor_is_readable_while_anything_waits_to_be_reaped() {
     while labels.len() < 10 {
         assert!(readable(&timers, PATIENCE), "{labels:?} have been reaped");
         labels.extend(timers.reap().map(|expired| expired.label));
-        // Whatever else is done in between does not take it back.
+        // Other operations in between do not reset it.
         timers.create(Setting::once(PATIENCE * 100), 0).unwrap();
     }
     assert_eq!(labels, (1..=10).collect::<Vec<_>>());

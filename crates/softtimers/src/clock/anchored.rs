@@ -1,8 +1,7 @@
-//! [`Anchored`]: a clock on a counter that the kernel's clock keeps straight.
+//! [`Anchored`]: a clock on a counter that is corrected by the kernel's clock.
 //!
-//! It joins the pieces: a [`Line`] that converts readings and judges, and two sources that it compares.
-//! Both are arguments, so that a test hands it a machine with faults and holds the very code that runs
-//! on the real one to its promises.
+//! It combines a [`Line`], which converts and checks readings, with the two clocks that it compares. Both are
+//! arguments, so that tests can run the real code on a simulated machine with faults.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,7 +17,7 @@ pub(super) struct Anchored<K, C> {
     kernel: K,
     counter: C,
     line: Cell<Line>,
-    /// The last reading: whatever the counter does, no reading is less.
+    /// The last reading: no later one is less, whatever the counter does.
     last: Cell<Timestamp>,
     disagreement: Cell<Option<Disagreement>>,
     stats: Cell<AnchorStats>,
@@ -26,27 +25,27 @@ pub(super) struct Anchored<K, C> {
 
 /// A free-running counter, such as a CPU has.
 pub(super) trait Counter {
-    /// As cheap as can be; the CPU may read it somewhat earlier or later than the program says.
+    /// Reads the counter as cheaply as possible; the CPU may reorder the read.
     fn read(&self) -> u64;
 
-    /// Read after whatever was read before: else nothing would be between two slices of a sandwich.
+    /// Reads the counter in program order: otherwise the reading might not lie between the two of a sandwich.
     fn read_in_order(&self) -> u64;
 }
 
-/// The corrections that kept a counter straight, and their cost so far.
+/// Counters of the corrections to a clock, so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AnchorStats {
     /// Comparisons with the kernel's clock.
     pub checks: u64,
     /// Checks among those that moved the clock.
     pub corrections: u64,
-    /// The furthest that one has moved it.
+    /// The largest correction.
     pub longest_correction: Duration,
 }
 
 impl<K: Clock, C: Counter> Anchored<K, C> {
-    /// Measures the rate of `counter` between two looks with a `pause` between them; `None` if it has
-    /// none that can be told after [`ATTEMPTS`].
+    /// Measures the rate of `counter` between two readings with a `pause` between them; `None` if no rate can
+    /// be measured in [`ATTEMPTS`].
     pub(super) fn calibrated(kernel: K, counter: C, pause: impl Fn(Duration)) -> Option<Self> {
         let line = calibrate(&kernel, &counter, pause)?;
         Some(Anchored {
@@ -59,7 +58,7 @@ impl<K: Clock, C: Counter> Anchored<K, C> {
         })
     }
 
-    /// Measures the rate anew; the counter is believed again, if it has one.
+    /// Measures the rate again; if that succeeds, the counter is used again. Returns whether it did.
     pub(super) fn recalibrate(&self, pause: impl Fn(Duration)) -> bool {
         let line = calibrate(&self.kernel, &self.counter, pause);
         if let Some(line) = line {
@@ -109,7 +108,7 @@ impl<K: Clock, C: Counter> Anchored<K, C> {
         self.stats.get()
     }
 
-    /// Ticks of the counter per second, as measured; zero after a disagreement.
+    /// Returns the counter's measured ticks per second; zero after a disagreement.
     pub(super) fn counter_hz(&self) -> u64 {
         self.line.get().counter_hz()
     }
@@ -144,17 +143,17 @@ fn calibrate(kernel: &impl Clock, counter: &impl Counter, pause: impl Fn(Duratio
     })
 }
 
-/// 10 ms between two sandwiches of 50 ns tell a rate to 5 ppm.
+/// 10 ms between two sandwiches of 50 ns measure a rate to 5 ppm.
 pub(super) const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// A machine that is too disturbed for three of them will not thank for a clock that needs calm.
+/// A machine too disturbed for three measurements is better off without this clock.
 const ATTEMPTS: u32 = 3;
 
-/// Nanoseconds. A sandwich takes 50; one that is wider than this met cold caches or an interruption, and
-/// is taken again.
+/// In nanoseconds. A sandwich takes 50; one that is wider than this met cold caches or an interruption, and
+/// is repeated.
 const HELD_UP: u64 = 500;
 
-/// Two interruptions in a row are rare, three are a machine that is overrun.
+/// Two interruptions in a row are rare; three mean an overloaded machine.
 const AGAIN: u32 = 2;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! [`Line`]: what a free-running counter shows, as a time of the kernel's clock, and how long that may
-//! be believed.
+//! [`Line`]: converts a free-running counter to the kernel's clock, and bounds how long that is valid.
 //!
-//! A counter ticks at a rate that nobody guarantees: the kernel slews its clock against it, a machine
-//! may be stopped, copied or moved, and firmware has been known to write to it. So a reading is
-//! converted from the last moment at which both clocks were seen together, the *anchor*, and only up to
-//! a *horizon* from there. Then, and whenever the program has slept, a sandwich is laid on the line:
+//! A counter's rate is not guaranteed: the kernel slews its clock against it, a machine may be stopped,
+//! copied or moved, and some firmware writes to it. So a reading is converted from the last moment at which
+//! both clocks were seen together, the *anchor*, and only up to a *horizon* from there. Then, and whenever
+//! the program has slept, a sandwich is compared with the line:
 //!
 //! ```text
 //!   kernel's              ·  ╷ after
@@ -16,12 +15,12 @@
 //!      └───────────────────────▶ counter
 //! ```
 //!
-//! A sandwich that was held up in the middle is wide, so it says little, but nothing wrong; no average
-//! and no filter has to be kept clean of it.
+//! A sandwich that was interrupted in the middle is wide, so it constrains little, but correctly; it needs no
+//! averaging or filtering.
 //!
-//! The clock is forgiven a thousandth of the time that has passed, and a microsecond on top that has to be
-//! earned anew: many small steps are found out as one large step is. All of this is integers, and reads
-//! no clock.
+//! The clock may deviate by a thousandth of the elapsed time, plus a credit of a microsecond that has to be
+//! earned again: so many small steps are detected as one large step is. All of this is integer arithmetic,
+//! and reads no clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,7 +29,7 @@ use softtimers_core::Timestamp;
 
 use softtimers_linux::clock::{NANOS_PER_SEC, Sandwich};
 
-/// A rate, the anchor it counts from, and what is still forgiven.
+/// A rate, the anchor it counts from, and the remaining credit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     /// The anchor: the counter, and the kernel's clock in nanoseconds and 2³²ths of one. Anchors half a
@@ -43,17 +42,17 @@ pub(super) struct Line {
     /// Ticks from the anchor from which on the line must be checked before it is read. At most
     /// [`HORIZON`], so that `ticks * rate` stays below 2⁵³.
     horizon: u64,
-    /// Picoseconds that the next sandwich may be missed by.
+    /// Picoseconds by which the line may miss the next sandwich.
     forgiven: u64,
 }
 
 impl Line {
-    /// A line that is never read: every reading asks for a check.
+    /// A line that is never used: every reading needs a check.
     pub(super) const CLOSED: Line =
         Line { counter: 0, nanos: 0, fraction: 0, rate: 0, horizon: 0, forgiven: 0 };
 
-    /// The line through two sandwiches, or `None` if they say too little about its rate: they lie too
-    /// near for their width, or the counter has fewer than a thousand ticks to the horizon.
+    /// Makes the line through two sandwiches, or `None` if its rate would be too inaccurate: they lie too
+    /// close together for their width, or the counter has fewer than a thousand ticks to the horizon.
     pub(super) fn through(first: &Sandwich<u64>, second: &Sandwich<u64>) -> Option<Line> {
         let ticks = second.foreign.checked_sub(first.foreign).filter(|&ticks| ticks > 0)?;
         let nanos = second.middle().checked_duration_since(first.middle())?.as_nanos();
@@ -72,8 +71,8 @@ impl Line {
         })
     }
 
-    /// The time at which the counter shows `counter`; `None` beyond the horizon and before the anchor,
-    /// where it must be [`checked`](Self::checked) first.
+    /// Returns the time at which the counter shows `counter`; `None` beyond the horizon and before the
+    /// anchor, where it must be [`checked`](Self::checked) first.
     #[inline]
     pub(super) fn at(&self, counter: u64) -> Option<Timestamp> {
         let ticks = counter.wrapping_sub(self.counter);
@@ -84,8 +83,7 @@ impl Line {
         }
     }
 
-    /// The line with its anchor at `sandwich`, and by how many nanoseconds it had to be moved to get
-    /// there.
+    /// Returns the line with its anchor at `sandwich`, and by how many nanoseconds it had to be moved.
     pub(super) fn checked(&self, sandwich: &Sandwich<u64>) -> Result<(Line, u64), Disagreement> {
         let (least, most) = (sandwich.before.as_nanos(), sandwich.after.as_nanos());
         let (expected, fraction) = self.extrapolate(sandwich.foreign);
@@ -101,13 +99,13 @@ impl Line {
                 within: Duration::from_nanos(elapsed),
             });
         };
-        // What a wide sandwich did not show remains to be found.
+        // A deviation that a wide sandwich hides may show later.
         let forgiven = left.min(FORGIVEN.saturating_add(sandwich.width().saturating_mul(1_000)));
         let fraction = if missed == 0 { fraction } else { 0 };
         Ok((Line { counter: sandwich.foreign, nanos, fraction, forgiven, ..*self }, missed))
     }
 
-    /// Ticks of the counter per second.
+    /// Returns the counter's ticks per second.
     pub(super) fn counter_hz(&self) -> u64 {
         let nanos = u128::from(NANOS_PER_SEC) << 32;
         nanos.checked_div(u128::from(self.rate)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
@@ -126,11 +124,11 @@ impl Line {
 /// A disagreement between a counter and the kernel's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Disagreement {
-    /// The least that they are known to have been apart.
+    /// The least difference that is certain.
     pub by: Duration,
     /// Whether the counter was ahead of the kernel's clock.
     pub ahead: bool,
-    /// The time in which that came about, by the kernel's clock.
+    /// The time in which it arose, by the kernel's clock.
     pub within: Duration,
 }
 
@@ -143,22 +141,22 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// The time that a line is read for without a check, and so the error that a reading can have at the worst. A check
-/// takes 75 ns where five or six readings save as much; every 100 µs that is less than a thousandth of the time.
+/// How long a line is read without a check, and so the worst error of a reading. A check takes 75 ns, as much
+/// as five or six readings save; every 100 µs that is less than a thousandth of the time.
 pub(super) const HORIZON: Duration = Duration::from_micros(100);
 
-/// Picoseconds of disagreement that a nanosecond may bring: drift is what stays below a thousandth,
-/// twice what the kernel lets NTP slew its clock by (500 ppm each way).
+/// Picoseconds of disagreement that are allowed per nanosecond: up to a thousandth counts as drift, twice the
+/// slew that the kernel allows NTP (500 ppm each way).
 const EARNED: u64 = 1;
 
-/// Picoseconds of disagreement that are no drift: cores that differ by some ten nanoseconds, a slew that
-/// begins.
+/// Picoseconds of disagreement beyond drift that are allowed: CPUs that differ by some ten nanoseconds, the
+/// start of a slew.
 const FORGIVEN: u64 = 1_000_000;
 
-/// The rate is known to one part in 20,000: 50 ppm, a twentieth of what is taken for drift.
+/// The rate is known to one part in 20,000: 50 ppm, a twentieth of the allowed drift.
 const CALIBRATED_TO: u128 = 20_000;
 
-/// 10 MHz. A coarser counter is no gain over the kernel's clock.
+/// 10 MHz. A coarser counter has no advantage over the kernel's clock.
 const FEWEST_TICKS: u64 = 1_000;
 
 #[cfg(test)]
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!(found.to_string(), "the counter came out 2µs behind the kernel's clock after 100µs");
     }
 
-    /// Checked every 5 µs, no single step of a counter that runs 1% fast is worth mentioning.
+    /// Checked every 5 µs, each single step of a counter that runs 1% fast is small.
     #[test]
     fn small_steps_add_up() {
         let mut line = line();
@@ -289,7 +287,7 @@ mod tests {
             (sandwich(10_001_000, 100_000, 10_001_040), "it ticks every 101 ns"),
             (sandwich(10_001_000, 40_001_000, 10_003_000), "the second was held up"),
             (sandwich(500, 40_001_000, 500), "the kernel's clock goes back"),
-            (sandwich(10_001_000, u64::MAX, 10_001_040), "no processor counts that fast"),
+            (sandwich(10_001_000, u64::MAX, 10_001_040), "no CPU counts that fast"),
         ] {
             assert!(Line::through(&first, &second).is_none(), "{why}");
         }

@@ -1,8 +1,8 @@
-//! [`RealtimeOffset`]: packet times as monotonic times.
+//! [`RealtimeOffset`]: converts packet times to monotonic times.
 //!
 //! The kernel stamps packets with the realtime clock, which counts from 1970 and can be set. Everything
-//! else here runs on the monotonic clock. Between two steps of the realtime clock the way from one to
-//! the other is one subtraction.
+//! else here runs on the monotonic clock. Between two steps of the realtime clock the conversion is one
+//! subtraction.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 
 /// The distance of the realtime clock from [`Monotonic`]: turns the kernel's packet times into [`Timestamp`]s.
 ///
-/// The kernel slews both clocks alike, so their distance is one constant until somebody *steps* the
-/// realtime clock (`date -s`, NTP's first correction, a leap second). It is measured once, and kept
-/// for as long as later sandwiches agree with it: packet times keep their order and their exact
-/// gaps. [`refresh`](RealtimeOffset::refresh) notices a step.
+/// The kernel slews both clocks alike, so their distance is constant until the realtime clock is *stepped*
+/// (`date -s`, NTP's first correction, a leap second). It is measured once, and kept for as long as later
+/// sandwiches agree with it: packet times keep their order and their exact gaps.
+/// [`refresh`](RealtimeOffset::refresh) notices a step.
 ///
-/// A time that was taken before a step and is converted after it comes out wrong by the step, as a
-/// packet does that waited in the socket meanwhile. Nothing in the packet says so.
+/// A time that was taken before a step and is converted after it is wrong by the step, for example that of a
+/// packet that waited in the socket meanwhile. The packet does not show that.
 ///
 /// ```
 /// use softtimers::Clock;
@@ -37,18 +37,19 @@ use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 pub struct RealtimeOffset {
     /// Realtime minus monotonic, in nanoseconds.
     offset: i64,
-    /// The most by which `offset` may be wrong.
+    /// The maximum error of `offset`.
     error: i64,
 }
 
 impl RealtimeOffset {
-    /// Measures the offset: the tightest of 32 sandwiches, about 2 µs.
+    /// Measures the offset with the tightest of 32 sandwiches, in about 2 µs.
     pub fn sample() -> Self {
         let tightest = Sandwich::tightest_of(SAMPLES, &Monotonic, realtime_nanos);
         Self { offset: offset_from(tightest.foreign, tightest.middle()), error: signed(tightest.error()) }
     }
 
-    /// Measures anew if the realtime clock was stepped since the last measurement, and says whether.
+    /// Measures again if the realtime clock was stepped since the last measurement, and returns whether it
+    /// was.
     ///
     /// # Cost
     ///
@@ -61,7 +62,7 @@ impl RealtimeOffset {
         true
     }
 
-    /// The time on the monotonic clock when the realtime clock showed `since_unix_epoch`.
+    /// Returns the time on the monotonic clock when the realtime clock showed `since_unix_epoch`.
     ///
     /// Accurate to some tens of nanoseconds. A time before boot gives [`Timestamp::ZERO`].
     pub fn monotonic(&self, since_unix_epoch: Duration) -> Timestamp {
@@ -69,7 +70,7 @@ impl RealtimeOffset {
         Timestamp::from_nanos(u64::try_from(realtime.saturating_sub(self.offset)).unwrap_or(0))
     }
 
-    /// Says whether `sandwich` can have happened under this offset.
+    /// Returns whether `sandwich` is consistent with this offset.
     fn agrees_with(&self, sandwich: &Sandwich<u64>) -> bool {
         let least = offset_from(sandwich.foreign, sandwich.after).saturating_sub(self.error);
         let most = offset_from(sandwich.foreign, sandwich.before).saturating_add(self.error);

@@ -1,7 +1,8 @@
-//! [`Tsc`]: the CPU's own counter as a clock, for programs that count nanoseconds.
+//! [`Tsc`]: the CPU's own counter as a clock, for programs in which nanoseconds matter.
 //!
 //! The kernel's clock reads this counter too, with a fence and a lock around it; reading it bare takes
-//! 10 ns instead of 23. What the kernel does in the other 13 ns has to be done here, only more seldom: see whether the counter can be trusted at all, learn its rate, and keep comparing.
+//! 10 ns instead of 23. The kernel's work in the other 13 ns has to be done here, only less often: check
+//! whether the counter can be trusted at all, learn its rate, and keep comparing.
 //!
 //! ```text
 //!   new()     refused here? ─▶ 10 ms between two sandwiches ─▶ rate, anchor
@@ -24,11 +25,11 @@ use super::anchored::{AnchorStats, Anchored, Counter};
 use super::line::Disagreement;
 use super::{LoopClock, Monotonic};
 
-/// The time stamp counter of x86-64, converted to the time line of [`Monotonic`]: half its cost, on
+/// The time stamp counter of x86-64, converted to the time line of [`Monotonic`]: half its cost, under
 /// conditions.
 ///
-/// Take it if a program reads the clock millions of times a second and a profile says so. Every other
-/// one is better off with [`Monotonic`], which cannot go wrong.
+/// Use it if a program reads the clock millions of times a second and a profile shows that cost. Otherwise
+/// use [`Monotonic`], which cannot go wrong.
 ///
 /// # Accuracy
 ///
@@ -38,24 +39,24 @@ use super::{LoopClock, Monotonic};
 ///
 /// | | by at most | seen |
 /// |---|---|---|
-/// | at a comparison | 0.5 µs, the widest sandwich that is believed at once | 50 ns |
+/// | at a comparison | 0.5 µs, the widest sandwich that is accepted at once | 50 ns |
 /// | until the next one, while the rates differ by less than a thousandth | 0.1 µs more | 1 ns more |
 /// | once the counter has jumped, until the next comparison | 100 µs ahead, or any time behind | – |
-/// | after that | by what it was ahead, for which it stands still | – |
+/// | after that | as much as it was ahead; it stands still for that time | – |
 ///
-/// So an event runs early by at most 0.6 µs, and by 100 µs if the machine plays a trick. Readings never
-/// go back. The counter is not believed any more once a comparison misses by more than a thousandth of
-/// the time since the last one, with 1 µs of credit: it went back, leapt, changed its rate, or the
-/// kernel's clock did. From then on this clock is the kernel's, which
-/// [`disagreement`](Tsc::disagreement) tells, until [`recalibrate`](Tsc::recalibrate).
+/// So an event runs early by at most 0.6 µs, and by 100 µs after a fault of the machine. Readings never go
+/// back. The counter is rejected once a comparison misses by more than a thousandth of the time since the
+/// last one, with 1 µs of credit: it went back, leapt, changed its rate, or the kernel's clock did. From then
+/// on this clock is the kernel's, as [`disagreement`](Tsc::disagreement) reports, until
+/// [`recalibrate`](Tsc::recalibrate).
 ///
-/// Suspending a machine is such a trick, as the kernel's clock does not count it. So is it to restore or
-/// move a virtual machine, unless the kernel's clock leaps with the counter that it reads too.
+/// Suspending a machine is such a fault, because the kernel's clock does not count it. Restoring or moving a
+/// virtual machine is another, unless the kernel's clock leaps with the counter, which it reads too.
 ///
 /// # Threads
 ///
-/// Each thread makes its own, since the permission to read the counter is a thread's. One that forbids
-/// it to itself later (`PR_SET_TSC`) must not read this clock again: that would be a SIGSEGV. Clocks of
+/// Each thread makes its own, since the permission to read the counter is per thread. A thread that revokes
+/// its own permission later (`PR_SET_TSC`) must not read this clock again: that would be a SIGSEGV. Clocks of
 /// two threads agree as well as each does with the kernel's. A reading is not ordered with the memory
 /// accesses around it: it can be some ten nanoseconds older than a load before it.
 ///
@@ -80,7 +81,7 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// Sees whether the counter can be trusted, and measures its rate to 50 ppm.
+    /// Checks whether the counter can be trusted, and measures its rate to 50 ppm.
     ///
     /// # Cost
     ///
@@ -88,15 +89,14 @@ impl Tsc {
     ///
     /// # Errors
     ///
-    /// [`TscError`] says why this machine or this thread has to stay with [`Monotonic`]. No clock is
-    /// read before it is known that the thread may.
+    /// [`TscError`] says why this machine or this thread has to use [`Monotonic`]. No clock is read before
+    /// the thread's permission is known.
     pub fn new() -> Result<Self, TscError> {
         let clock = Anchored::calibrated(Monotonic, trusted_counter()?, pause).ok_or(TscError::Unsteady)?;
         Ok(Tsc { clock })
     }
 
-    /// Measures the rate again, after which the counter is believed again. Readings still do not go
-    /// back.
+    /// Measures the rate again, after which the counter is used again. Readings still do not go back.
     ///
     /// # Cost
     ///
@@ -110,17 +110,17 @@ impl Tsc {
         if self.clock.recalibrate(pause) { Ok(()) } else { Err(TscError::Unsteady) }
     }
 
-    /// Why the counter is not read any more; `None` while it is.
+    /// Returns why the counter is no longer used; `None` while it is.
     pub fn disagreement(&self) -> Option<Disagreement> {
         self.clock.disagreement()
     }
 
-    /// Ticks of the counter per second, as measured; zero after a disagreement.
+    /// Returns the counter's measured ticks per second; zero after a disagreement.
     pub fn counter_hz(&self) -> u64 {
         self.clock.counter_hz()
     }
 
-    /// Comparisons with the kernel's clock since the beginning, and what they found.
+    /// Returns the comparisons with the kernel's clock since the beginning, and their results.
     pub fn stats(&self) -> AnchorStats {
         self.clock.stats()
     }
@@ -152,14 +152,14 @@ impl LoopClock for Tsc {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TscError {
-    /// The CPU is no x86-64. What other CPUs count is not used.
+    /// The CPU is not x86-64. Counters of other CPUs are not used.
     Architecture,
-    /// `PR_SET_TSC` has it that reading the counter raises SIGSEGV in this thread.
+    /// `PR_SET_TSC` makes reading the counter raise SIGSEGV in this thread.
     Forbidden,
     /// The counter's rate depends on the CPU's power states.
     NotInvariant,
-    /// The kernel keeps time by something else, named here. It may have given the counter up, as the
-    /// kernel's log then says.
+    /// The kernel keeps time by another clock source, named here. It may have rejected the counter; the
+    /// kernel's log then says so.
     ClockSource(String),
     /// The kernel did not answer one of these questions.
     Unknown {
@@ -168,7 +168,7 @@ pub enum TscError {
         /// The error that it returned instead.
         error: io::Error,
     },
-    /// The rate could not be measured to 50 ppm: the counter has none, or the machine is overrun.
+    /// The rate could not be measured to 50 ppm: the counter is unsteady, or the machine is overloaded.
     Unsteady,
 }
 
@@ -180,7 +180,7 @@ impl fmt::Display for TscError {
             }
             TscError::Forbidden => f.write_str("PR_SET_TSC forbids this thread the time stamp counter"),
             TscError::NotInvariant => {
-                f.write_str("this processor's time stamp counter changes its rate with power states")
+                f.write_str("this CPU's time stamp counter changes its rate with power states")
             }
             TscError::ClockSource(name) => {
                 write!(f, "the kernel keeps time by {name}, not by the time stamp counter (clock source tsc)")
@@ -211,8 +211,8 @@ impl From<TscError> for io::Error {
     }
 }
 
-/// The counter, if CPU, kernel and thread all vouch for it; asks the thread first, because where
-/// the counter is forbidden the kernel's clock, which reads it too, is a SIGSEGV as well.
+/// Returns the counter, if CPU, kernel and thread all permit it. Checks the thread first, because where the
+/// counter is forbidden, reading the kernel's clock, which reads it too, is a SIGSEGV as well.
 #[cfg(target_arch = "x86_64")]
 fn trusted_counter() -> Result<TimeStampCounter, TscError> {
     let unknown = |question| move |error| TscError::Unknown { question, error };
@@ -262,7 +262,7 @@ impl Counter for TimeStampCounter {
     }
 }
 
-/// Nothing is waited for but time. A signal that cuts it short costs accuracy, which is checked.
+/// Sleeps. A signal that cuts it short costs accuracy, which is checked.
 fn pause(time: Duration) {
     let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) }));
 }

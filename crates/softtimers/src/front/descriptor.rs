@@ -1,8 +1,9 @@
-//! [`Timers`] as a descriptor: armed from when somebody asks for it, lazily, and never later than the earliest deadline.
+//! [`Timers`] as a descriptor: armed from its first use on, lazily, and never later than the earliest
+//! deadline.
 //!
 //! ```text
 //!   schedule        the deadline moves nearer ─▶ armed at once
-//!   in a turn       deadlines come and go      ─▶ nothing, unless one is nearer than what is armed
+//!   in a turn       deadlines come and go      ─▶ nothing, unless one is before the armed time
 //!   the turn ends   armed for a time that has passed, or will pass for nothing ─▶ armed for the earliest deadline
 //! ```
 
@@ -13,11 +14,11 @@ use softtimers_core::{Command, Timestamp};
 use super::Timers;
 
 impl<E> Timers<E> {
-    /// The descriptor is to be readable at `wake`. As [`Backup::arm`](crate::Backup::arm).
+    /// Arms the descriptor to be readable at `wake`, as [`Backup::arm`](crate::Backup::arm).
     pub(super) fn arm(&self, now: Timestamp, wake: Option<Timestamp>) {
         let mut alarm = self.alarm.get();
         if wake.is_some() && alarm.armed().is_some_and(|armed| armed <= now) {
-            // It has gone off. Set again, also for the same time, it tells a loop that is edge-triggered.
+            // It has gone off. Setting it again, even for the same time, notifies an edge-triggered loop.
             alarm.expired();
         }
         let done = match alarm.want(now, wake) {
@@ -26,13 +27,14 @@ impl<E> Timers<E> {
             Command::Clear => self.timer.disarm(),
         };
         if done.is_err() {
-            // `new` has set this timer once, so the kernel is not expected to refuse it. If it does, the next call tries again.
+            // `new` has set this timer once, so a failure is not expected. If it fails, the next call tries
+            // again.
             alarm.expired();
         }
         self.alarm.set(alarm);
     }
 
-    /// After a change: a watched descriptor is armed early enough, and the next check is in time.
+    /// Called after a change: arms a watched descriptor early enough, and updates the time of the next check.
     #[inline]
     pub(super) fn settle(&self) {
         let mut check_at = self.timers.gate();
@@ -53,8 +55,8 @@ impl<E> Timers<E> {
 /// to read from it.
 ///
 /// The first call arms it, and from then on it stays armed for the earliest deadline: one system call when that moves nearer,
-/// one after a turn when the armed time has passed. Register it once, or hand it to each poll(2). A program that never asks
-/// for it pays nothing.
+/// one after a turn when the armed time has passed. Register it once, or pass it to each poll(2). It costs
+/// nothing until it is used.
 ///
 /// ```
 /// use std::net::UdpSocket;
@@ -68,7 +70,7 @@ impl<E> Timers<E> {
 ///
 /// let due = loop {
 ///     poll(&mut [PollFd::new(&socket, PollFlags::IN), PollFd::new(&timers, PollFlags::IN)], None)?;
-///     // … the packets of the socket …
+///     // … handle the socket's packets …
 ///     if let Some(due) = timers.next_due() {
 ///         break due;
 ///     }

@@ -1,7 +1,7 @@
-//! [`Repeats`]: the events that come again and again, each with the clock of its schedule.
+//! [`Repeats`]: the repeating events, each with the clock of its schedule.
 //!
-//! A tick is a timer like any other; what stays between two ticks is here. A place that is free again has another
-//! generation, so that an old name finds nothing.
+//! A tick is a timer like any other; this module keeps the state between two ticks. A reused place has
+//! another generation, so that a stale name finds nothing.
 
 use softtimers_core::{Rate, RateClock, TimerId, Timestamp};
 
@@ -28,7 +28,7 @@ struct Place<E> {
 #[derive(Debug)]
 struct Repeat<E> {
     event: E,
-    /// Known where the event was given, so that only a repeating one has to be `Clone`.
+    /// Stored when the event is added, so that only a repeating one has to be `Clone`.
     copy: fn(&E) -> E,
     clock: RateClock,
     /// The timer of the next tick.
@@ -65,7 +65,7 @@ impl<E> Repeats<E> {
         name
     }
 
-    /// Ends the ticks; the event, and the timer of the tick that does not come.
+    /// Ends the ticks. Returns the event, and the timer of the pending tick.
     pub(super) fn remove(&mut self, name: Ticking) -> Option<(E, TimerId)> {
         self.find(name)?;
         let place = &mut self.places[name.index as usize];
@@ -78,7 +78,8 @@ impl<E> Repeats<E> {
         Some((repeat.event, repeat.timer))
     }
 
-    /// A tick at `now`: its event, and the time of its place. `schedule` makes the timer of the next.
+    /// Handles a tick at `now`: returns its event and its scheduled time. `schedule` makes the timer of the
+    /// next.
     pub(super) fn tick(
         &mut self,
         name: Ticking,
@@ -94,7 +95,7 @@ impl<E> Repeats<E> {
         Some((event, due))
     }
 
-    /// The next tick is at `first`; returns its timer.
+    /// Moves the next tick to `first`; returns its timer.
     pub(super) fn restart(&mut self, name: Ticking, first: Timestamp) -> Option<TimerId> {
         let repeat = self.find(name)?;
         repeat.clock.start(first);

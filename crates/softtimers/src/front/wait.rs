@@ -1,7 +1,8 @@
-//! Where [`Timers`] sleep: by themselves, or for as long as they say.
+//! Waiting for [`Timers`]: their own sleep, or the time-out for yours.
 //!
-//! The idle policy is that of every loop of this crate, [`Idle::park`](softtimers_core::Idle::park). It sleeps on the
-//! descriptor and not by a time-out, so nothing of the thread has to change: a time-out would be late by the timer slack.
+//! The idle policy is that of every loop of this crate, [`Idle::park`](softtimers_core::Idle::park). It
+//! sleeps on the descriptor, not with a time-out, so the thread's timer slack does not have to change: a
+//! time-out would be late by it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +20,7 @@ impl<E> Timers<E> {
     /// Sleeps until an event is due, and returns it; `None` if nothing pending needs it to wake up. For a program without
     /// descriptors of its own.
     ///
-    /// A signal does not end it. It wakes up shortly before the deadline and busy-polls the clock for the rest, as
+    /// A signal does not end it. It wakes up shortly before the deadline and then busy-polls the clock, as
     /// [`Idle::park`](crate::Idle::park) does.
     ///
     /// ```
@@ -39,7 +40,7 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Errors
-    /// None that a working kernel gives. The timers are untouched by one: call again.
+    /// None that a working kernel gives. An error leaves the timers unchanged: call again.
     pub fn wait(&mut self) -> io::Result<Option<Due<E>>> {
         loop {
             if let Some(due) = self.next_due_after_work() {
@@ -80,7 +81,7 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Errors
-    /// None that a working kernel gives. The timers are untouched by one: call again.
+    /// None that a working kernel gives. An error leaves the timers unchanged: call again.
     pub fn wait_readable(&mut self, source: &impl AsFd) -> io::Result<Option<Due<E>>> {
         loop {
             if let Some(due) = self.next_due_after_work() {
@@ -122,7 +123,7 @@ impl<E> Timers<E> {
         self.timers.poll_at().map(|deadline| deadline.saturating_duration_since(now))
     }
 
-    /// As [`next_due`](Self::next_due); what ran since the last sleep was not polling.
+    /// As [`next_due`](Self::next_due), but counts the time since the last sleep as work, not as polling.
     fn next_due_after_work(&mut self) -> Option<Due<E>> {
         let due = self.next_due();
         if due.is_some() {
@@ -144,7 +145,7 @@ impl<E> Timers<E> {
             }
         }
         let now = Monotonic.now();
-        // What fell due in the last turn is not slept over, whatever its slack.
+        // Do not sleep if an event fell due in the last turn, whatever its slack.
         let wait = if self.is_due(now) { Wait::Poll } else { self.idle.wait(now, self.timers.poll_at()) };
         let wake = match wait {
             Wait::Poll => return Ok(Slept::Timer),
@@ -162,7 +163,8 @@ impl<E> Timers<E> {
         Ok(if found { Slept::Source } else { Slept::Timer })
     }
 
-    /// Sleeps until the descriptor or the source is readable, or a signal has come; says whether it was the source.
+    /// Sleeps until the descriptor or the source is readable, or a signal has come; returns whether it was
+    /// the source.
     fn wait_for(&self, source: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         let timer = PollFd::new(&self.timer, PollFlags::IN);
         let found = match source {
@@ -179,11 +181,11 @@ impl<E> Timers<E> {
     }
 }
 
-/// The end of a sleep.
+/// The reason why a sleep ended.
 enum Slept {
     Source,
-    /// Or a signal; or there was no sleep.
+    /// The timer, a signal, or there was no sleep.
     Timer,
-    /// There was nothing to sleep for.
+    /// No timer to sleep for.
     Forever,
 }

@@ -1,18 +1,18 @@
-//! Which one of this process's threads may spin: [`Lease`].
+//! [`Lease`]: allows one thread of this process to spin.
 //!
-//! A CPU that spins serves nobody else, and one that looks after its events on time is worth it
-//! at most once: an idle CPU also halts while another one polls (soft timers §5.1). So there is
-//! one word for the whole process, the time until which it is taken:
+//! A spinning CPU does no other work, and only one has to check for due events: an idle CPU also halts while
+//! another one polls (soft timers §5.1). So there is one word for the whole process, the time until which the
+//! lease is taken:
 //!
 //! ```text
 //!   word   0 ── take ──▶ now + 1 ms ── keep ──▶ now + 1 ms ── give up ──▶ 0
 //!                            │                                  ▲
-//!                            └── the time passes: anybody may take it
+//!                            └── the time passes: any thread may take it
 //! ```
 //!
-//! A holder that works, sleeps or has vanished for longer than that loses it without anybody's doing,
-//! however it went. Taking and keeping swap the exact word that was read for a later one, so the word
-//! itself tells a former holder that it is one: times only grow, and no two holders see the same.
+//! A holder that works, sleeps or is gone for longer than that loses it without any action. Taking and
+//! renewing exchange exactly the word that was read for a later one, so a former holder sees from the word
+//! that it lost the lease: times only grow, and no two holders write the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +25,7 @@ pub(super) static SPINNER: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct Lease {
     word: &'static AtomicU64,
-    /// The value that this thread wrote last; zero if it has nothing.
+    /// The value that this thread wrote last; zero if it does not hold the lease.
     mine: u64,
 }
 
@@ -34,7 +34,7 @@ impl Lease {
         Lease { word, mine: 0 }
     }
 
-    /// Says whether this thread holds the lease at `now`, taking or prolonging it if it can.
+    /// Returns whether this thread holds the lease at `now`, after taking or renewing it if possible.
     ///
     /// # Cost
     /// One load; twice in a lease, one exchange.
@@ -50,15 +50,15 @@ impl Lease {
             self.mine = 0;
             return false;
         }
-        // Two threads whose clocks read the same must not write the same. Nothing else is published
-        // with the word.
+        // Two threads with equal clock readings must not write the same. Nothing else is published with the
+        // word.
         let until = (now.saturating_add(LEASE)).max(word.saturating_add(1));
         let taken = self.word.compare_exchange(word, until, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         self.mine = if taken { until } else { 0 };
         taken
     }
 
-    /// Lets another thread have it, if this one has it.
+    /// Releases the lease, if this thread holds it.
     pub(super) fn give_up(&mut self) {
         if self.mine != 0 {
             let _ = self.word.compare_exchange(self.mine, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -67,15 +67,15 @@ impl Lease {
     }
 }
 
-/// Also when a panic unwinds.
+/// Releases the lease, also when a panic unwinds.
 impl Drop for Lease {
     fn drop(&mut self) {
         self.give_up();
     }
 }
 
-/// Longer than the handlers of a program that wants to be on time, so that the spinner stays the
-/// same; short enough that another one takes over when it does not come back.
+/// Longer than the handlers of a program with tight deadlines, so that the spinner stays the same; short
+/// enough that another one takes over when it does not come back.
 const LEASE: u64 = 1_000_000;
 
 #[cfg(test)]

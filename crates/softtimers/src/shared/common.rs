@@ -1,18 +1,18 @@
 //! Shared by all sides: the timers and the backup behind one lock, and beside it the time before which nothing is due.
 //!
-//! Whoever changes the timers publishes the gate before the lock is free again, so a gate that is read is
-//! never later than what the last holder left. It may be earlier, for somebody may just have taken the event: that
-//! costs one lock for nothing.
+//! Each holder of the lock publishes the gate before it releases the lock, so a gate that is read is never
+//! later than the last holder's. It may be earlier, because another thread may just have taken the event:
+//! that costs one lock for nothing.
 //!
-//! Whether the owner sleeps is set by the owner alone: to true under the lock, to false without it. A remote,
-//! which holds the lock, reads one of three:
+//! Only the owner sets whether it sleeps: to true under the lock, to false without it. A remote, which holds
+//! the lock, reads one of three:
 //!
-//! - what the last `arm` before it wrote: the owner may be asleep, and the remote arms the backup;
+//! - true, from the last `arm` before it: the owner may be asleep, and the remote arms the backup;
 //! - false, from a trigger state after that `arm`: the owner runs, and will not sleep before another `arm`, which
 //!   waits for the lock and sees what the remote has set;
 //! - true still, although the owner has just run: one system call for nothing.
 //!
-//! No order between the two atomics is needed for that: the lock gives all there is.
+//! The two atomics need no order between them for that: the lock suffices.
 
 use std::io;
 use std::sync::{PoisonError, TryLockError};
@@ -27,35 +27,36 @@ use crate::backup::{Backup, BackupStats};
 pub(super) struct Common<E> {
     seen: Seen,
     state: Mutex<State<E>>,
-    /// For the helper: the earliest deadline has moved before the time at which it looks, or it is to stop.
+    /// Notifies the helper that the earliest deadline has moved before its next check, or that it must stop.
     pub(super) moved: Condvar,
 }
 
-/// The words that a trigger state reads, in a cache line apart from the lock, which is written by everybody. Two lines:
-/// CPUs fetch a neighbour as well.
+/// The words that a trigger state reads, in a cache line apart from the lock, which every thread writes. Two
+/// lines, because CPUs prefetch the neighbouring line.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Seen {
     /// The earliest due time in nanoseconds: before it no trigger state need take the lock. Stored under the lock, and
     /// only when it changes.
     gate: AtomicU64,
-    /// The owner may be asleep, so that only the backup can reach it.
+    /// Whether the owner may be asleep, so that only the backup can wake it.
     asleep: AtomicBool,
 }
 
 #[derive(Debug)]
 pub(super) struct State<E> {
-    /// Some kilobytes, apart: what moves a `State` need not have room for it on its stack, which is small in loom's threads.
+    /// Boxed, because it has some kilobytes: moving a `State` must not need that on the stack, which is small
+    /// in loom's threads.
     pub(super) timers: Box<SoftTimers<E>>,
     backup: Backup,
-    /// The time before the earliest deadline at which a sleeping owner wants to be woken.
+    /// How long before the earliest deadline to wake a sleeping owner.
     lead: Duration,
     /// The least time between two of its wake-ups, and so the earliest time of the next.
     apart: Duration,
     not_before: Timestamp,
-    /// The most that were pending since memory was last given back.
+    /// The highest number of pending timers since memory was last freed.
     peak: usize,
-    /// The error that arming the backup by a remote met: the owner is told.
+    /// The error of a remote's arming of the backup, to be reported to the owner.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
     /// The number of helpers so far.
@@ -69,7 +70,7 @@ pub(super) struct Watch {
     pub(super) helper: u64,
     /// The time by which a deadline must have passed.
     pub(super) grace: Duration,
-    /// When it looks again.
+    /// When it checks next.
     pub(super) looks_at: Timestamp,
     pub(super) stop: bool,
 }
@@ -80,7 +81,7 @@ impl<E> State<E> {
         deadline.saturating_sub(self.lead).max(self.not_before)
     }
 
-    /// Gives memory back after a peak: what a steady load needs is kept.
+    /// Frees memory after a peak, but keeps what a steady load needs.
     fn forget_the_peak(&mut self) {
         let pending = self.timers.len();
         if self.peak >= WORTH_GIVING_BACK && pending <= self.peak / 16 {
@@ -110,29 +111,31 @@ impl<E> Common<E> {
         }
     }
 
-    /// The time before which nothing is due.
+    /// Returns the time before which nothing is due.
     #[inline]
     pub(super) fn gate(&self) -> Timestamp {
         Timestamp::from_nanos(self.seen.gate.load(Ordering::Acquire))
     }
 
-    /// The owner is at a trigger state: until its next [`arm`](Self::arm) nobody need wake it.
+    /// Notes that the owner is at a trigger state: it need not be woken until its next [`arm`](Self::arm).
     #[inline]
     pub(super) fn awake(&self) {
-        // A store for each trigger state would keep the line from those who read it.
+        // A store at each trigger state would take the cache line from its readers.
         if self.seen.asleep.load(Ordering::Relaxed) {
             self.seen.asleep.store(false, Ordering::Relaxed);
         }
     }
 
-    /// The lock. What it guards is whole between any two operations, whoever panicked meanwhile.
+    /// Takes the lock. The state is consistent between any two operations, so a panic in one does not poison
+    /// it.
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State<E>> {
         self.lock_if_free().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Each attempt takes the lock's cache line from its holder, and each change of hands moves those of the timers as well. So a thread
-    /// that finds the lock taken backs off, twice as long each time: meanwhile the holder has the lines to itself, for several operations.
+    /// Takes a contended lock. Each attempt takes the lock's cache line from its holder, and each change of
+    /// holder moves those of the timers as well. So a thread that finds the lock taken backs off, twice as
+    /// long each time: meanwhile the holder keeps the lines for several operations.
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> MutexGuard<'_, State<E>> {
@@ -148,7 +151,7 @@ impl<E> Common<E> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, unless another thread is at the timers.
+    /// Takes the lock, unless another thread holds it.
     #[inline]
     pub(super) fn lock_if_free(&self) -> Option<MutexGuard<'_, State<E>>> {
         match self.state.try_lock() {
@@ -158,7 +161,7 @@ impl<E> Common<E> {
         }
     }
 
-    /// Lets the others in, and tells them when something is due.
+    /// Publishes the gate and releases the lock.
     pub(super) fn publish(&self, state: MutexGuard<'_, State<E>>) {
         let gate = state.timers.gate().as_nanos();
         if self.seen.gate.load(Ordering::Relaxed) != gate {
@@ -166,7 +169,8 @@ impl<E> Common<E> {
         }
     }
 
-    /// Schedules something for `due` or later, or moves it there. Its deadline may have become the earliest: whoever sleeps beyond it is told.
+    /// Runs an operation that schedules or moves an event to `due` or later. If its deadline becomes the
+    /// earliest, wakes a thread that sleeps beyond it.
     pub(super) fn change<R>(
         &self,
         now: Timestamp,
@@ -175,19 +179,20 @@ impl<E> Common<E> {
     ) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
-        // A store for each operation would keep the line from the others.
+        // A store for each operation would take the cache line from the other threads.
         let pending = state.timers.len();
         if pending > state.peak {
             state.peak = pending;
         }
         let asleep = self.seen.asleep.load(Ordering::Relaxed);
         let mut wake_helper = false;
-        // While the owner is awake and nobody helps, no one is told. Neither where the backup is early enough: after a cancelled
-        // time-out the earliest of all deadlines has to be searched for, under the lock.
+        // No thread is notified while the owner is awake and there is no helper, nor if the backup is early
+        // enough: that saves a search for the earliest deadline under the lock after a cancelled time-out.
         let told = state.watch.is_some() || asleep && !state.backup.keeps(now, state.wake_for(due));
         if let Some(deadline) = if told { state.timers.poll_at() } else { None } {
             if asleep {
-                // Later too, if by much: what it was armed for may have been run at a remote's trigger state.
+                // Later too, if by much: a remote's trigger state may have run the event that it was armed
+                // for.
                 let wake = state.wake_for(deadline);
                 if let Err(error) = state.backup.arm_for_sleeper(now, Some(wake)) {
                     state.failed = Some(error);
@@ -207,7 +212,7 @@ impl<E> Common<E> {
         self.change_unheard(|timers| timers.cancel(id))
     }
 
-    /// Takes something back: no deadline becomes earlier, so nobody is told.
+    /// Runs an operation that makes no deadline earlier, so no thread has to be notified.
     #[inline(always)]
     pub(super) fn change_unheard<R>(&self, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
@@ -224,7 +229,7 @@ impl<E> Common<E> {
         self.next_while(turn, |_| true)
     }
 
-    /// The next event of the turn, as long as the caller is to go on.
+    /// Returns the next event of the turn, as long as `go_on` holds.
     pub(super) fn next_while(&self, turn: &Turn, go_on: impl Fn(&State<E>) -> bool) -> Option<Fired<E>> {
         loop {
             match self.step_while(turn, &go_on)? {
@@ -235,7 +240,7 @@ impl<E> Common<E> {
         }
     }
 
-    /// One step of the turn, which is one hold of the lock; `None` if the caller is not to go on.
+    /// Does one step of the turn under one hold of the lock; `None` if `go_on` does not hold.
     pub(super) fn step_while(
         &self,
         turn: &Turn,
@@ -250,7 +255,7 @@ impl<E> Common<E> {
         Some(step)
     }
 
-    /// Returns the time for which the backup is armed.
+    /// Arms the backup and returns its time.
     pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<Option<Timestamp>> {
         let mut state = self.lock();
         self.seen.asleep.store(true, Ordering::Relaxed);
@@ -288,7 +293,7 @@ impl<E> Common<E> {
         self.lock().backup.stats()
     }
 
-    /// The time for which the backup is armed.
+    /// Returns the time for which the backup is armed.
     #[cfg(test)]
     pub(super) fn armed(&self) -> Option<Timestamp> {
         self.lock().backup.armed()
@@ -300,11 +305,12 @@ impl<E> Common<E> {
     }
 }
 
-/// Pauses before each attempt, some 25 µs in all; then a thread sleeps for the lock. The lock is held for a tenth of a microsecond, and a thread
-/// that sleeps costs the holder a system call and its own tasks some tens; once one does, the standard library's lock makes all others sleep
-/// as well. On a single CPU they are vain, but rare: only a holder that was interrupted there keeps anybody waiting.
+/// Pauses before each attempt, some 25 µs in all; then a thread sleeps for the lock. The lock is held for a
+/// tenth of a microsecond, and a sleeping waiter costs the holder a system call and its own tasks some tens
+/// of microseconds; once one sleeps, the standard library's lock makes all others sleep as well. On a single
+/// CPU spinning is useless, but rare: a thread waits there only if the holder was preempted.
 #[cfg(not(loom))]
 const BACK_OFFS: [u32; 10] = [8, 16, 32, 64, 128, 128, 128, 128, 128, 128];
 
-/// Timers: below it there is less than a megabyte to give back.
+/// Number of timers below which there is less than a megabyte to free.
 const WORTH_GIVING_BACK: usize = 16_384;

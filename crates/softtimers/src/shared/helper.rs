@@ -1,13 +1,13 @@
-//! [`Helper`]: the thread that runs what an owner stuck in a computation leaves overdue.
+//! [`Helper`]: a thread that runs overdue events while the owner is stuck in a computation.
 //!
 //! ```text
 //!   owner     ─trigger──trigger────────── computes ──────────────────trigger──▶
 //!   deadline         ✓        ✓       d
-//!   helper            sleeps           ├ grace ┤ runs what is due     sleeps
+//!   helper            sleeps           ├ grace ┤ runs due events      sleeps
 //! ```
 //!
-//! It is the periodic interrupt of soft timers §3 without the period: it looks only when a deadline may
-//! have passed unserved.
+//! It is the periodic interrupt of soft timers §3 without the period: it checks only when a deadline may have
+//! been missed.
 
 use std::sync::PoisonError;
 use std::thread::{self, JoinHandle};
@@ -20,11 +20,11 @@ use super::common::{Common, State, Watch};
 use super::sync::Arc;
 use crate::clock::Monotonic;
 
-/// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in, and waits
-/// for that. What else is due is the owner's then.
+/// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in, and
+/// waits for that. Other due events are left to the owner.
 ///
-/// A handler that panics ends the thread, and nothing else: the other events stay pending, from then on for the
-/// owner alone. [`stop`](Self::stop) returns the panic; another helper may be started before or after.
+/// A handler that panics ends only the thread: the other events stay pending, for the owner alone.
+/// [`stop`](Self::stop) returns the panic; another helper may be started before or after.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -53,12 +53,13 @@ pub struct Helper<E> {
 }
 
 impl<E: Send + 'static> Helper<E> {
-    /// Starts the thread. `handler` gets what is due once the earliest deadline has passed by more than
-    /// `grace`, which is to be longer than the owner's usual time between trigger states: a millisecond
-    /// for a loop that serves requests.
+    /// Starts the thread. `handler` gets the due events once the earliest deadline has passed by more than
+    /// `grace`, which should be longer than the owner's usual time between trigger states: a millisecond for
+    /// a loop that serves requests.
     ///
     /// # Errors
-    /// `AlreadyExists` if the timers have a helper whose thread runs; whatever the system says about another thread.
+    /// `AlreadyExists` if the timers have a helper whose thread runs; otherwise the error of the thread's
+    /// creation.
     pub fn start<F>(timers: &Shared<E>, grace: Duration, mut handler: F) -> std::io::Result<Self>
     where
         F: FnMut(Fired<E>) + Send + 'static,
@@ -68,7 +69,7 @@ impl<E: Send + 'static> Helper<E> {
             let reason = "these timers have a helper already";
             std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason)
         })?;
-        // Ends with the thread, however that ends, or here if there is to be none.
+        // Dropped when the thread ends, in any way, or here if it cannot be started.
         let watching = Watching(common.clone());
         let run = move || {
             let Watching(common) = &watching;
@@ -90,7 +91,7 @@ impl<E: Send + 'static> Helper<E> {
 impl<E> Helper<E> {
     fn end(&mut self) -> thread::Result<()> {
         let Some(common) = self.common.take() else { return Ok(()) };
-        // If its own handler has panicked, the watch may be another helper's.
+        // If its handler has panicked, the watch may already be another helper's.
         if let Some(watch) = common.lock().watch.as_mut().filter(|watch| watch.helper == self.number) {
             watch.stop = true;
         }
@@ -101,7 +102,7 @@ impl<E> Helper<E> {
 
 impl<E> Drop for Helper<E> {
     fn drop(&mut self) {
-        // A handler's panic has been printed; there is nobody to give it to.
+        // The handler's panic has been printed; it cannot be returned here.
         let _ = self.end();
     }
 }
@@ -116,7 +117,7 @@ impl<E> Drop for Watching<E> {
 }
 
 impl<E> Common<E> {
-    /// A helper's number; `None` if there is one already.
+    /// Returns the new helper's number; `None` if there is a helper already.
     fn begin_watch(&self, grace: Duration) -> Option<u64> {
         let mut state = self.lock();
         if state.watch.is_some() {
@@ -128,7 +129,7 @@ impl<E> Common<E> {
         Some(helper)
     }
 
-    /// Waits until something is overdue, and runs what is due then. `false` when it is to stop.
+    /// Waits until something is overdue, and runs the due events. Returns `false` when it must stop.
     fn rescue(&self, handler: &mut impl FnMut(Fired<E>)) -> bool {
         let now = Monotonic.now();
         let mut state = self.lock();

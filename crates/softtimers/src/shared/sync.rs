@@ -1,4 +1,4 @@
-//! Primitives for all that threads share here, so that loom can stand in for them.
+//! The synchronisation primitives, so that loom can replace them.
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};

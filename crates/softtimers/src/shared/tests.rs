@@ -1,4 +1,4 @@
-//! Interleavings by loom (`RUSTFLAGS="--cfg loom"`), and the same on real threads.
+//! Tests with loom (`RUSTFLAGS="--cfg loom"`), and the same on real threads.
 
 #[cfg(loom)]
 mod every_interleaving;

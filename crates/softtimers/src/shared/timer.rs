@@ -1,25 +1,25 @@
-//! [`Timer`]: one timer that is set, moved and taken back over and over.
+//! [`Timer`]: one timer that is set, moved and cancelled again and again.
 //!
 //! A connection's time-out is moved with each packet and hardly ever fires. Moving it among the shared timers costs
-//! their lock, the clock, and the cold lines of its record. But the timers need not know of a move to a later time
-//! before they look at the timer again: so such a move only writes down the new time, and whoever finds the timer due
-//! too early inserts it anew.
+//! their lock, the clock, and the cold lines of its record. But a move to a later time matters only when the
+//! old time comes: so such a move only writes the new time, and the thread that finds the old entry due
+//! inserts it again.
 //!
 //! ```text
 //!   set to d0        │ inserted for d0
 //!   reset to d1 ≥ d0 │ written down: one atomic operation; no lock, no clock, no timers
 //!   reset to d2 ≥ d1 │ the same
-//!   at d0            │ found, d2 > now: inserted for d2, nobody hears of it
+//!   at d0            │ found, d2 > now: inserted for d2, no event is handed out
 //!   at d2            │ found: the event is handed out
 //! ```
 //!
-//! Most timers are set once, and fire or are taken back. Such a one is an entry of the timers and nothing else. What is
-//! written down needs a place, a [`Slot`], which is made by the first move and kept.
+//! Most timers are set once, and fire or are cancelled. Such a timer is only an entry in the wheel. A moved
+//! one needs a [`Slot`] for its new time, which the first move allocates.
 //!
-//! A slot's time is changed without the lock in one way only: from the time that it is to a later one, by the owner. All else
-//! happens under the timers' lock, where zero says that the event is gone. So of an owner that moves the timer and somebody who
-//! finds it due one is first, and the other sees it; and what is inserted is never inserted for later than what is
-//! written.
+//! A slot's time is changed without the lock in only one way: by the owner, to a later time. Everything else
+//! happens under the timers' lock, where zero means that the event is gone. So if an owner moves the timer
+//! while another thread finds it due, one is first, and the other sees it; and an entry is never inserted for
+//! a later time than the slot's.
 
 use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
 
@@ -29,7 +29,8 @@ use super::sync::{Arc, AtomicU64, MutexGuard, Ordering};
 
 /// The owner's side of a timer that may be moved often. Its event is handed out by [`Remote::claim`].
 ///
-/// Dropping it does not take the timer back: [`cancel`](Self::cancel) does. It belongs to the timers that it was set in first.
+/// Dropping it does not cancel the timer: [`cancel`](Self::cancel) does. Use it only with the timers in which
+/// it was first set.
 ///
 /// ```
 /// use softtimers::shared::{Found, Shared, Timer};
@@ -60,9 +61,9 @@ enum Place {
     /// The timer was never set.
     #[default]
     New,
-    /// Set once, and perhaps gone.
+    /// Set once; the event may be gone.
     Once(TimerId),
-    /// Was set once and taken back.
+    /// Set once and cancelled.
     Used,
     Kept(Arc<Slot>),
 }
@@ -70,7 +71,7 @@ enum Place {
 /// The event of a [`Timer`] among those of the timers.
 #[derive(Debug)]
 pub struct Entry<E> {
-    /// None while the timer cannot have been moved.
+    /// `None` as long as the timer cannot have been moved.
     slot: Option<Arc<Slot>>,
     event: E,
 }
@@ -84,13 +85,13 @@ pub enum Found<E> {
     PutOff,
 }
 
-/// Small rather than aligned: where there are a hundred thousand, more of them fit into the caches.
+/// Small rather than aligned, so that more of a hundred thousand fit into the caches.
 #[derive(Debug)]
 #[repr(C)]
 struct Slot {
     /// When the event is due in nanoseconds; [`GONE`] unless it is pending.
     due: AtomicU64,
-    /// The time that it is inserted for, at most `due`. Under the timers' lock, as the rest.
+    /// The time for which it is inserted, at most `due`. Changed under the timers' lock.
     filed: AtomicU64,
     id: AtomicU64,
     slack: Slack,
@@ -99,7 +100,7 @@ struct Slot {
 const GONE: u64 = 0;
 
 impl Timer {
-    /// One that is not set. No allocation.
+    /// Makes a timer that is not set. Does not allocate.
     pub const fn new() -> Self {
         Timer(Place::New)
     }
@@ -107,8 +108,8 @@ impl Timer {
     /// Sets it to `due`, with this event; returns the event that it had, if it was pending.
     ///
     /// # Cost
-    /// As [`Remote::schedule_at`], and as [`Remote::cancel`] if it was pending. An allocation when it is set for the second time,
-    /// which serves from then on.
+    /// As [`Remote::schedule_at`], and as [`Remote::cancel`] if it was pending. Allocates only when it is set
+    /// for the second time.
     pub fn set<E>(
         &mut self,
         remote: &Remote<Entry<E>>,
@@ -149,13 +150,14 @@ impl Timer {
         before
     }
 
-    /// Moves it to `due`, with the slack it was set with. The clock is read only if the timers have to be told.
+    /// Moves it to `due`, with the slack it was set with. Reads the clock only if the shared timers must
+    /// change.
     ///
     /// # Cost
-    /// To a later time than before, one atomic operation. Else, and the first time, as [`Remote::reschedule_at`].
+    /// To a later time, one atomic operation. Otherwise, and the first time, as [`Remote::reschedule_at`].
     ///
     /// # Errors
-    /// [`NotPending`] if its event was handed out or taken back before.
+    /// [`NotPending`] if its event was handed out or cancelled before.
     #[inline]
     pub fn reset<E>(
         &mut self,
@@ -188,10 +190,11 @@ impl Timer {
         }
     }
 
-    /// Takes it back: the event, if it was pending.
+    /// Cancels it, and returns the event if it was pending.
     ///
     /// # Cost
-    /// As [`Remote::cancel`], also of one that was set once and has fired; without the lock if it was moved or set before, and has fired.
+    /// As [`Remote::cancel`], also if it was set once and has fired; without the lock if it has fired after a
+    /// move or a second set.
     pub fn cancel<E>(&mut self, remote: &Remote<Entry<E>>) -> Option<E> {
         match &self.0 {
             Place::New | Place::Used => None,
@@ -207,8 +210,8 @@ impl Timer {
 }
 
 impl<E> Remote<Entry<E>> {
-    /// The next event of the turn, which is of the time `now`, if its timer was not postponed to later: that one is
-    /// inserted anew.
+    /// Returns the next event of the turn, whose time is `now`. A timer that was postponed is inserted again
+    /// instead.
     ///
     /// # Cost
     /// As [`next`](Remote::next).
@@ -219,11 +222,11 @@ impl<E> Remote<Entry<E>> {
         found
     }
 
-    /// As [`claim`](Self::claim), as many as there is room for; returns how many. Fewer means that the turn is over. What was in
-    /// the room is dropped.
+    /// As [`claim`](Self::claim), for as many events as `room` holds; returns their number. Fewer means that
+    /// the turn is over. Drops the previous contents of `room`.
     ///
     /// # Cost
-    /// The lock is held for as many steps as there is room for, and then taken anew.
+    /// Holds the lock for as many steps as `room` has elements, and then takes it again.
     pub fn claim_some(&self, turn: &Turn, now: Timestamp, room: &mut [Option<Found<E>>]) -> usize {
         let mut claims = Claims::new(now, room);
         while !claims.is_full() {
@@ -235,9 +238,9 @@ impl<E> Remote<Entry<E>> {
         claims.found
     }
 
-    /// [`trigger`](Remote::trigger) and [`claim_some`](Self::claim_some) in one hold of the lock, and nothing while another thread
-    /// is at the timers: for trigger states so frequent that one more or less does not matter. Returns how many it
-    /// claimed, and the turn unless that is over.
+    /// [`trigger`](Remote::trigger) and [`claim_some`](Self::claim_some) under one hold of the lock; does
+    /// nothing while another thread holds it: for trigger states so frequent that a missed one does not
+    /// matter. Returns how many it claimed, and the turn unless that is over.
     pub fn claim_if_free(
         &self,
         source: TriggerState,
@@ -263,7 +266,7 @@ struct Claims<'a, E> {
 }
 
 impl<'a, E> Claims<'a, E> {
-    /// With no lock held: what is dropped here may be anybody's.
+    /// Drops the old contents of the room without the lock: their destructors are arbitrary code.
     fn new(now: Timestamp, room: &'a mut [Option<Found<E>>]) -> Self {
         room.fill_with(|| None);
         Claims { now, room, found: 0 }
@@ -273,7 +276,7 @@ impl<'a, E> Claims<'a, E> {
         self.found == self.room.len()
     }
 
-    /// One hold of the lock, of as many steps as there is room for; `true` if the turn is over.
+    /// Holds the lock once, for as many steps as there is room for; returns `true` if the turn is over.
     fn hold(
         &mut self,
         common: &Common<Entry<E>>,
@@ -315,7 +318,7 @@ fn claimed<E>(timers: &mut SoftTimers<Entry<E>>, fired: Fired<Entry<E>>, now: Ti
 enum PutOff {
     Done,
     Gone,
-    /// The timers have to be told.
+    /// The shared timers must change.
     Earlier,
 }
 
@@ -329,7 +332,7 @@ impl Slot {
         self.due.load(Ordering::Acquire) == GONE
     }
 
-    /// The owner moves it to later, without the lock.
+    /// Moves it later, without the lock. Only for the owner.
     fn put_off(&self, due: Timestamp) -> PutOff {
         let before = self.due.load(Ordering::Acquire);
         if before == GONE {
@@ -338,7 +341,7 @@ impl Slot {
         if due.as_nanos() < before {
             return PutOff::Earlier;
         }
-        // Nobody else writes but who finds it due.
+        // The only other writer is a thread that finds it due.
         let written = self.due.compare_exchange(before, due.as_nanos(), Ordering::AcqRel, Ordering::Acquire);
         if written.is_ok() { PutOff::Done } else { PutOff::Gone }
     }
@@ -346,7 +349,8 @@ impl Slot {
 
 /// With the timers' lock held.
 impl Slot {
-    /// It is found at `now`: its due time if that has come, and the event is gone; else the time.
+    /// Checks it at `now`. Returns its due time if that has come, and marks the event as gone; otherwise an
+    /// error with the time.
     fn expire(&self, now: Timestamp) -> Result<Timestamp, Timestamp> {
         let mut due = self.due.load(Ordering::Acquire);
         loop {
@@ -360,7 +364,7 @@ impl Slot {
         }
     }
 
-    /// As [`Remote::cancel`], of what is pending.
+    /// As [`Remote::cancel`], for a pending timer.
     fn take_back<E>(&self, timers: &mut SoftTimers<Entry<E>>) -> Option<E> {
         if self.due.swap(GONE, Ordering::AcqRel) == GONE {
             return None;
@@ -389,7 +393,7 @@ impl Slot {
         timers.id_of(self.id.load(Ordering::Relaxed))
     }
 
-    /// Zero has a meaning of its own.
+    /// Avoids zero, which means that the event is gone.
     fn write(&self, due: Timestamp) {
         self.due.store(due.as_nanos().max(GONE + 1), Ordering::Release);
     }
@@ -397,9 +401,9 @@ impl Slot {
 
 /// Enters an entry into a slot, with the timers' lock held.
 trait Enter<E> {
-    /// A pending event, due at that time.
+    /// Inserts a pending event that is due at that time.
     fn file(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E);
-    /// An entry for a time that is written, or was when it was read.
+    /// Adds an entry for the slot's time, or a time that it had when read.
     fn enter(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E);
 }
 

@@ -1,5 +1,5 @@
-//! Where there is no timerfd there are no soft timers: this type has no values, so what is written for Linux is
-//! checked by the compiler everywhere and runs nowhere else.
+//! Stand-ins for systems without timerfd, which have no soft timers: these types have no values, so the code
+//! for Linux compiles everywhere and runs nowhere else.
 
 use std::io;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Timers {
     }
 }
 
-/// The timers' side of one timer, of which there is none.
+/// The timers' side of one timer; it has no values.
 #[derive(Debug)]
 pub(crate) enum Registration {}
 

@@ -1,6 +1,6 @@
-//! [`Timers`]: what all threads of a runtime share, a [`softtimers::shared`] whose events are wakers.
+//! [`Timers`]: a [`softtimers::shared`] whose events are wakers, shared by all threads of a runtime.
 //!
-//! The event of a timer is the waker of the task that polled it last, so there is nothing that could outlive it:
+//! The event of a timer is the waker of the task that polled it last, so no other state can outlive it:
 //! cancelling returns the waker, and firing hands it out.
 
 use std::io;
@@ -21,24 +21,24 @@ use crate::clock;
 #[derive(Debug)]
 pub(crate) struct Timers {
     remote: Remote<Entry<Waker>>,
-    /// Set once, before what is pending then is woken.
+    /// Set once, before the pending timers are woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
-    /// For the length of the queue that the workers of a `multi_thread` runtime share. Only there, for it keeps the runtime's handle, also
-    /// beyond its end.
+    /// For the length of the workers' shared queue, only in a `multi_thread` runtime, because it keeps the
+    /// runtime's handle alive beyond the runtime's end.
     metrics: Option<runtime::RuntimeMetrics>,
     /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
     counts: Counts,
 }
 
-/// Counters that each turn writes, in cache lines apart from those that each poll of a timer reads.
+/// Counters that each turn writes, in other cache lines than those that each poll of a timer reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counts {
     /// The time of the latest turn that was a poll of a timer and left nothing, in nanoseconds.
     looked: AtomicU64,
-    /// The time of the latest turn that was begun although others came first, in nanoseconds.
+    /// The time of the latest turn that was begun although the shared queue was long, in nanoseconds.
     pressed: AtomicU64,
     fired: AtomicU64,
     fired_by_backup: AtomicU64,
@@ -48,7 +48,7 @@ struct Counts {
 /// The timers that one turn has found.
 #[derive(Default)]
 struct Woken {
-    /// Those that had been postponed among them.
+    /// The number found, including postponed ones.
     found: usize,
     fired: u64,
     by_backup: u64,
@@ -57,7 +57,7 @@ struct Woken {
 /// The timers' side of one timer.
 pub(crate) type Registration = shared::Timer;
 
-/// Why no timer fires any more.
+/// Why the timers ended.
 #[derive(Debug)]
 pub(super) enum End {
     ShutDown,
@@ -77,8 +77,8 @@ impl Timers {
         }
     }
 
-    /// Wakes `waker` at `due`; returns whom it would have woken before, to be dropped where no lock is held: that may
-    /// run anybody's code.
+    /// Sets the timer to wake `waker` at `due`. Returns the previous waker, to be dropped without a lock:
+    /// that may run arbitrary code.
     pub(crate) fn set(
         &self,
         timer: &mut Registration,
@@ -117,8 +117,8 @@ impl Timers {
         self.governor().held_back()
     }
 
-    /// Wakes what is due, some of it if that is much, and none while others [come first](Self::others_come_first); returns how
-    /// many were found.
+    /// Wakes due tasks, up to a limit, and none while others [come first](Self::others_come_first). Returns
+    /// how many were found.
     #[inline]
     pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
         if !self.may_wake(now) {
@@ -130,8 +130,9 @@ impl Timers {
         }
     }
 
-    /// The same at a poll of a timer, unless another one has looked within [`NOT_AGAIN`] or is at the timers now: among many
-    /// dense timers each poll would find the one or two that have just come due, and wait for the lock.
+    /// As [`trigger`](Self::trigger), at a poll of a timer; skipped if another thread has checked within
+    /// [`NOT_AGAIN`] or holds the lock: with many dense timers each poll would find the one or two that have
+    /// just come due, and wait for the lock.
     #[inline]
     pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
         let looked = &self.counts.looked;
@@ -154,30 +155,32 @@ impl Timers {
         }
     }
 
-    /// Says whether something is due, and those that wait for a worker do not come first. The queue's length is in a cache line
-    /// that all workers write, so the many polls at which nothing is due do not read it.
+    /// Returns whether something is due, and tasks that wait for a worker do not come first. The queue's
+    /// length is in a cache line that all workers write, so the many polls at which nothing is due do not
+    /// read it.
     #[inline]
     fn may_wake(&self, now: Timestamp) -> bool {
         let gate = self.remote.gate();
         now >= gate && !self.others_come_first(now, now.saturating_duration_since(gate))
     }
 
-    /// Says whether many tasks wait in the queue that all workers share, and the earliest timer can wait as well.
+    /// Returns whether many tasks wait in the workers' shared queue, and the earliest timer can wait as well.
     ///
-    /// A worker's own queue has room for 256 tasks, and what does not fit goes into the shared one, of which a worker takes one
-    /// task in some sixty as long as it has others. A worker that went on waking would leave those behind for tens of
-    /// milliseconds: who was due first would run last. So it wakes nobody until the shared queue is served, and what is due
-    /// waits in its order where it is, up to [`PATIENCE`].
+    /// A worker's own queue has room for 256 tasks, and the others overflow into the shared one, from which a
+    /// worker takes only every sixtieth or so of its tasks as long as it has its own. A worker that kept
+    /// waking would starve those for tens of milliseconds: tasks that were due first would run last. So it
+    /// wakes none until the shared queue is served, and due timers wait in order, up to [`PATIENCE`].
     ///
-    /// The driver's task wakes in any case, but it may itself be among those in the shared queue, and then nobody else sees to the
-    /// descriptor. So beyond that a turn is begun all the same, but only now and then: whoever woke all that is overdue would move it
-    /// into the shared queue, where it is served in no order, and as new timers come due behind it, it would stay there.
+    /// The driver's task wakes in any case, but it may itself be in the shared queue, and then no task serves
+    /// the descriptor. So beyond that time a turn is begun anyway, but rarely: waking all overdue tasks would
+    /// move them into the shared queue, where they are served out of order, and would stay as new timers come
+    /// due.
     fn others_come_first(&self, now: Timestamp, overdue: Duration) -> bool {
         let waiting = self.metrics.as_ref().map_or(0, runtime::RuntimeMetrics::global_queue_depth);
         waiting > FEW && !(overdue > PATIENCE && self.presses(now))
     }
 
-    /// Says whether this thread may begin a turn before others: one in [`SELDOM`].
+    /// Returns whether this thread may begin a turn in spite of a long queue: one in [`SELDOM`].
     fn presses(&self, now: Timestamp) -> bool {
         let (pressed, relaxed) = (&self.counts.pressed, Ordering::Relaxed);
         let latest = pressed.load(relaxed);
@@ -185,8 +188,7 @@ impl Timers {
             && pressed.compare_exchange(latest, now.as_nanos(), relaxed, relaxed).is_ok()
     }
 
-    /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been postponed
-    /// among them.
+    /// Wakes the tasks of a turn, at most [`AT_ONCE`]. Returns how many were found, including postponed ones.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
         let mut woken = Woken::default();
         self.wake_more(turn, now, &mut woken);
@@ -225,19 +227,19 @@ impl Timers {
         }
     }
 
-    /// A waker is somebody else's code.
+    /// Calls a waker, which is foreign code and may panic.
     fn wake(&self, waker: Waker) {
         if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
             self.counts.waker_panics.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// After this every timer panics when it is polled before its time; those that wait are woken to do so. Only the
-    /// first reason counts.
+    /// Ends the timers: each one panics when it is polled before its time, and pending ones are woken for
+    /// that. Only the first reason counts.
     pub(super) fn end(&self, why: End) {
         let _ = self.end.set(why);
-        // Who scheduled before finds itself woken here; who schedules after it sees, when it has had the lock, that
-        // this is the end.
+        // Timers scheduled before are woken here; a thread that schedules later sees the end once it has had
+        // the lock.
         while let Some(turn) = self.remote.trigger(TriggerState::Idle, Timestamp::MAX) {
             if self.wake_some(&turn, Timestamp::MAX) == 0 {
                 break;
@@ -251,19 +253,19 @@ impl Timers {
         self.end.get().is_some()
     }
 
-    /// Says whether this thread is in the runtime whose timers these are.
+    /// Returns whether this thread is in the runtime of these timers.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|handle| handle.id() == self.runtime)
     }
 
-    /// To be called after scheduling.
+    /// Checks for the end of the timers; call it after scheduling.
     ///
     /// # Panics
-    /// If nothing will fire any more, and the runtime is not just shutting down around the caller.
+    /// If the timers have ended, unless the caller's own runtime is shutting down.
     pub(crate) fn check(&self) {
         match self.end.get() {
             None => {}
-            // The driver's task is dropped before others are: a worker may be polling one this very moment. That
+            // The driver's task is dropped before others: a worker may be polling one at this moment. That
             // task is about to be dropped as well.
             Some(End::ShutDown) if self.is_current() => {}
             Some(End::ShutDown) => {
@@ -277,8 +279,8 @@ impl Timers {
         }
     }
 
-    /// Ends the timers if tokio's clock, which said `now` before a timer was set, stands still: that timer would keep its
-    /// task waiting until the real clock is there, and then panic.
+    /// Ends the timers if tokio's clock, which read `now` before a timer was set, stands still: that timer
+    /// would keep its task waiting until the real clock gets there, and then panic.
     pub(crate) fn check_clock(&self, now: Timestamp) {
         if clock::timestamp() == now && clock::was_paused() {
             self.end(End::ClockPaused);
@@ -300,22 +302,22 @@ impl Timers {
     }
 }
 
-/// The number of tasks that are woken at one trigger state: the task whose poll it follows, and the tasks behind it,
-/// wait meanwhile, some microseconds. What is left is due at the next one, or wakes the driver's task.
+/// The most tasks woken at one trigger state: the polled task, and the tasks behind it, wait meanwhile, some
+/// microseconds. The others are woken at the next one, or by the driver's task.
 pub(super) const AT_ONCE: usize = 32;
 
 /// The number of timers that are taken out of the timers in one hold of their lock.
 const BATCH: usize = 8;
 
-/// Tasks in the shared queue that are not yet many: those that other threads wake come that way, too.
+/// The shared queue counts as short up to this many tasks: tasks woken by other threads also go there.
 const FEW: usize = 8;
 
 /// How long a timer may be overdue and still wait for the shared queue: a worker runs what its own queue holds in about that
 /// time.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// The time between two turns that are begun although others come first: a worker runs some hundred tasks in it, so the shared queue
-/// gets shorter.
+/// The time between two turns that are begun in spite of a long queue: a worker runs some hundred tasks in
+/// it, so the shared queue gets shorter.
 const SELDOM: Duration = Duration::from_micros(100);
 
 /// Less than any wake-up takes.
@@ -341,7 +343,8 @@ mod tests {
         }
     }
 
-    /// In passing nobody looks again and again, but what one look has left is not left by the next.
+    /// Triggers in passing do not check again at once, but timers left over by one check are woken by the
+    /// next.
     #[tokio::test]
     async fn a_look_in_passing_is_not_made_again_at_once() {
         let shared = Shared::new(Config::default()).unwrap();
@@ -363,8 +366,8 @@ mod tests {
         assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [AT_ONCE, 8, 0]);
     }
 
-    /// Who overflows its own queue and goes on waking keeps those in the shared one from their turn. What is long overdue is woken
-    /// all the same: the driver's task may wait there as well.
+    /// A worker that overflows its own queue and keeps waking would starve the shared one. Long overdue tasks
+    /// are woken anyway: the driver's task may wait there as well.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn nobody_is_woken_before_those_in_the_shared_queue() {
         let shared = Shared::new(Config::default()).unwrap();
@@ -378,7 +381,7 @@ mod tests {
         };
         set(early);
         set(late);
-        // The one worker stands still, so what is spawned here stays in that queue.
+        // The only worker is blocked, so tasks spawned here stay in that queue.
         let ((stands, standing), (go_on, told)) = (mpsc::channel(), mpsc::channel::<()>());
         let worker = tokio::spawn(async move {
             stands.send(()).unwrap();
@@ -391,12 +394,12 @@ mod tests {
             timers.trigger_in_passing(now);
         }
         assert_eq!(count.0.load(Ordering::Relaxed), 0);
-        // The first is overdue for too long, and whoever finds that wakes what is due, as many as at any trigger state.
+        // The first is overdue for too long, so a trigger state wakes due tasks, as many as usual.
         (0..AT_ONCE).for_each(|_| set(late));
         let pressed = early + PATIENCE + Duration::from_nanos(1);
         timers.trigger_in_passing(pressed);
         assert_eq!(count.0.load(Ordering::Relaxed), AT_ONCE);
-        // The others are overdue as well, and wait until those in the queue have had some time.
+        // The others are overdue as well, and wait until the queue has been served for some time.
         for now in [late + PATIENCE, late + 2 * PATIENCE].map(|now| now.min(pressed + SELDOM * 99 / 100)) {
             timers.trigger_in_passing(now);
             assert_eq!(timers.trigger(TriggerState::HandlerExit, now), 0);

@@ -1,5 +1,5 @@
-//! Which timers belong to the runtime that a thread is in. What a thread remembers counts only while the runtime has not
-//! ended.
+//! Finds the timers of a thread's current runtime. A thread's cached entry is valid only until the runtime
+//! ends.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,14 +20,14 @@ thread_local! {
     static LATEST: RefCell<Option<(Id, Weak<Timers>)>> = const { RefCell::new(None) };
 }
 
-/// The timers of the current runtime, which are started if need be; `None` if its clock was paused.
+/// Returns the timers of the current runtime, started if necessary; `None` if its clock was paused.
 #[track_caller]
 pub(super) fn current() -> Option<Arc<Timers>> {
     let handle = Handle::current();
     if let Some(timers) = remembered(handle.id()) {
         return Some(timers);
     }
-    // No closure: the line that a panic names is the caller's.
+    // Not a closure, so that a panic names the caller's line.
     match find_or_start(&handle, &DriverBuilder::new()) {
         Ok(found) => found.map(|(timers, _)| timers),
         Err(error) => panic!("no timerfd for this runtime's timers: {error}"),
@@ -71,12 +71,12 @@ fn find_or_start(handle: &Handle, how: &DriverBuilder) -> io::Result<Option<(Arc
     };
     remember(runtime, &timers);
     let Some(task) = task else { return Ok(Some((timers, Began::Before))) };
-    // Without the lock: a runtime that is shutting down drops what is spawned on it at once.
+    // Without the lock: a runtime that is shutting down drops a spawned task at once.
     handle.spawn(task.run());
     Ok(Some((timers, Began::Now)))
 }
 
-/// The timers of the current runtime, if it has some.
+/// Returns the timers of the current runtime, if it has any.
 pub(super) fn if_started() -> Option<Arc<Timers>> {
     let runtime = Handle::try_current().ok()?.id();
     remembered(runtime).or_else(|| {

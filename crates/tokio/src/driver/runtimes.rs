@@ -1,7 +1,7 @@
 //! The timers of each runtime, by its number.
 //!
-//! tokio numbers its runtimes, and may give the number of one that has ended to another. So a number is forgotten
-//! when its runtime shuts down.
+//! tokio numbers its runtimes, and may reuse the number of one that has ended. So a number is removed when
+//! its runtime shuts down.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +16,7 @@ pub(super) fn runtimes() -> MutexGuard<'static, HashMap<Id, Weak<Timers>>> {
     RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The runtime has ended, or is about to.
+/// Removes a runtime that has ended, or is about to.
 pub(super) fn forget(ended: &Timers) {
     let mut runtimes = runtimes();
     if runtimes.get(&ended.runtime).is_some_and(|timers| std::ptr::eq(timers.as_ptr(), ended)) {

@@ -1,4 +1,4 @@
-//! [`Task`]: waits for the one descriptor, and serves what no trigger state has met.
+//! [`Task`]: waits for the one descriptor, and fires timers that no trigger state has fired.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ use super::runtimes;
 use super::timers::{AT_ONCE, End, Timers};
 use crate::clock;
 
-/// It ends with its runtime, which drops it; whatever the reason, nothing is left waiting for it.
+/// The driver's task. It ends with its runtime, which drops it; its drop wakes all pending timers.
 #[derive(Debug)]
 pub(super) struct Task {
     timers: Arc<Timers>,
@@ -22,7 +22,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Has to be called in the runtime.
+    /// Creates the task; call it in the runtime.
     ///
     /// # Panics
     /// If the runtime does no I/O.
@@ -56,13 +56,13 @@ impl Task {
                 return Ok(End::ClockPaused);
             }
             if self.wake_all().await > 0 {
-                // Who was woken may set its next timer before anything is decided.
+                // Woken tasks may set their next timers before this task decides.
                 behind_the_others().await;
             }
         }
     }
 
-    /// Wakes what is due, in portions, between which other tasks run; returns how many were found.
+    /// Wakes due tasks, in portions, between which other tasks run. Returns how many were found.
     async fn wake_all(&mut self) -> usize {
         let mut found = 0;
         loop {
@@ -84,22 +84,22 @@ impl Task {
         self.timers.governor().wait(now, poll_at)
     }
 
-    /// Sleeps until the descriptor is readable, at that time if no earlier deadline comes in between; `false` when the
-    /// runtime has shut down.
+    /// Sleeps until the descriptor is readable, at `wake` unless an earlier deadline is set meanwhile;
+    /// returns `false` when the runtime has shut down.
     async fn sleep(&mut self, wake: Option<Timestamp>) -> io::Result<bool> {
         let shared = self.descriptor.get_mut();
         let lead = match (self.timers.poll_at(), wake) {
             (Some(deadline), Some(wake)) => deadline.saturating_duration_since(wake),
             _ => self.timers.governor().lead(),
         };
-        // From here to the next trigger state, those who schedule see to the descriptor.
+        // From here to the next trigger state, threads that schedule re-arm the descriptor.
         let armed = shared.arm_ahead(clock::timestamp(), lead)?;
         let Ok(mut ready) = self.descriptor.readable_mut().await else { return Ok(false) };
         ready.clear_ready();
         let expirations = self.descriptor.get_mut().expired()?;
         if let (Some(armed), 1..) = (armed, expirations) {
             let now = clock::timestamp();
-            // Else somebody has set an earlier one meanwhile.
+            // Otherwise another thread has set an earlier one meanwhile.
             if now >= armed {
                 self.timers.governor().woke(armed, now);
             }
@@ -108,8 +108,9 @@ impl Task {
     }
 }
 
-/// Goes to the back of the run queue, from which another worker may take it: until it has slept again nobody else sees to the
-/// descriptor. A task that yields as tokio has it waits for its worker, however long that is busy.
+/// Moves this task to the back of the run queue, from which another worker may take it: until it sleeps
+/// again, nothing else serves the descriptor. A task that calls tokio's `yield_now` waits for its own worker,
+/// however long that is busy.
 async fn behind_the_others() {
     let mut yielded = false;
     poll_fn(|cx| {

@@ -9,7 +9,7 @@ use softtimers_core::pace::queue::Reject;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The queue did not take it: the flow was removed or is full.
+    /// The queue refused it: the flow was removed or is full.
     Refused(Reject),
     /// It has waited longer than its flow allows.
     Expired,
@@ -17,7 +17,7 @@ pub enum SendError {
     Removed,
     /// The sender was closed, or its runtime has ended.
     Closed,
-    /// The kernel did not take it.
+    /// The kernel refused it.
     Io(io::Error),
 }
 

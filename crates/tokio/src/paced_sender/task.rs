@@ -1,4 +1,4 @@
-//! [`Task`]: takes what is due and hands it to the kernel.
+//! [`Task`]: takes due datagrams and hands them to the kernel.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,8 @@ use crate::clock;
 use crate::driver::Driver;
 use crate::timer::Timer;
 
-/// It ends when the sender does, or with its runtime, which drops it; nobody is left waiting for it.
+/// The sender's task. It ends when the sender does, or with its runtime, which drops it; no future is left
+/// waiting then.
 pub(super) struct Task {
     common: Arc<Common>,
     /// For its readiness.
@@ -30,7 +31,7 @@ pub(super) struct Task {
     batch: SendBatch,
     /// When segments are tried again, if they were refused.
     segments_again: Option<Timestamp>,
-    /// Those of the batch.
+    /// The datagrams of the batch.
     offered: VecDeque<Datagram>,
     timer: Timer,
 }
@@ -45,7 +46,7 @@ impl Task {
         let mut batch = SendBatch::new(AT_ONCE, MAX_PAYLOAD as usize);
         batch.set_segmentation(true);
         let mut timer = Timer::on(driver, clock::now());
-        // The queue has its own.
+        // The queue applies the slack.
         timer.set_slack(Slack::EXACT);
         let offered = VecDeque::with_capacity(AT_ONCE);
         Task { common, socket, twin, batch, segments_again: None, offered, timer }
@@ -58,12 +59,12 @@ impl Task {
             if !self.send().await {
                 break;
             }
-            // Others have their turn, too.
+            // Let other tasks run, too.
             if more { tokio::task::yield_now().await } else { coop::consume_budget().await }
         }
     }
 
-    /// Waits until something is due; `false` when the sender has ended.
+    /// Waits until something is due; returns `false` when the sender has ended.
     async fn wait(&mut self) -> bool {
         poll_fn(|cx| self.poll_due(cx)).await
     }
@@ -91,14 +92,14 @@ impl Task {
         }
     }
 
-    /// Fills the batch with what is due; says whether there may be more. The bytes are copied, and everybody is told, without
-    /// the lock.
+    /// Fills the batch with due datagrams; returns whether there may be more. Copies the bytes and notifies
+    /// the waiting tasks without the lock.
     fn take(&mut self) -> bool {
         let (mut expired, mut cancelled) = (Vec::new(), Vec::new());
         let mut state = self.common.lock();
         let turn = state.queue.turn(clock::timestamp());
         let mut taken = 0;
-        // Also of those that do not leave: how long the lock is held has a bound.
+        // Counts also those that do not leave, to bound how long the lock is held.
         while taken < AT_ONCE {
             match state.queue.pop_due(&turn) {
                 None => break,
@@ -119,7 +120,7 @@ impl Task {
         taken == AT_ONCE
     }
 
-    /// One path that refuses segments is no reason to do without them for good.
+    /// Tries segments again after a while: a refusal by one path must not disable them for good.
     fn allow_segments(&mut self, now: Timestamp) {
         if !matches!(self.batch.segmentation(), Segmentation::Refused(_)) {
             return;
@@ -134,8 +135,8 @@ impl Task {
         }
     }
 
-    /// Hands the batch to the kernel, however long that takes; `false` if the sender was closed meanwhile, or the runtime
-    /// shuts down.
+    /// Hands the batch to the kernel, however long that takes; returns `false` if the sender was closed
+    /// meanwhile, or the runtime shuts down.
     async fn send(&mut self) -> bool {
         while !self.batch.is_empty() {
             if self.common.open().is_err() {
@@ -159,18 +160,18 @@ impl Task {
         true
     }
 
-    /// Offers the batch once the socket has room, which tokio believes until a send finds none. So the send is made
-    /// where tokio sees its result: room that comes between the two is then not taken for what was believed before.
-    /// `None` if the sender was closed meanwhile, or the runtime shuts down.
+    /// Offers the batch once the socket has room, which tokio assumes until a send fails. So the send is made
+    /// where tokio sees its result: it then does not miss room that appears in between. `None` if the sender
+    /// was closed meanwhile, or the runtime shuts down.
     async fn offer(&mut self) -> Option<SendOutcome> {
         let Task { common, socket, twin, batch, .. } = self;
-        let mut in_vain = 0;
+        let mut refused = 0;
         let mut sending = pin!(socket.async_io(Interest::WRITABLE, || {
             let outcome = twin.send_batch(batch);
             let full = outcome.sent == 0 && matches!(outcome.stopped, Some(Stopped::WouldBlock));
-            in_vain += usize::from(full);
-            // tokio takes an ICMP error for a socket that is closed and therefore writable, for good.
-            if !full || in_vain == MOST_IN_VAIN {
+            refused += usize::from(full);
+            // After an ICMP error tokio considers the socket closed, and so writable for good.
+            if !full || refused == MOST_REFUSED {
                 return Ok(outcome);
             }
             common.count(&outcome);
@@ -184,7 +185,7 @@ impl Task {
             if state.ending == Ending::Now {
                 return Poll::Ready(None);
             }
-            // At no time: only its end wakes it, not what is queued.
+            // Time zero: only the sender's end wakes it, not a queued datagram.
             state.sleeps = Some((Timestamp::ZERO, cx.waker().clone()));
             Poll::Pending
         })
@@ -204,7 +205,7 @@ impl Common {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // Nothing is queued from here on. What is has nobody to send it: who awaits it sees that it is gone.
+        // No datagram is queued from here on, and queued ones are not sent: their futures return an error.
         self.common.end(Ending::Now);
         let mut state = self.common.lock();
         let queued = std::mem::replace(&mut state.queue, DepartureQueue::new(QueueConfig::default()));
@@ -215,14 +216,14 @@ impl Drop for Task {
     }
 }
 
-/// The most that leave before others have their turn.
+/// The most datagrams that leave before other tasks run.
 const AT_ONCE: usize = 64;
 
-/// The sends that a socket may refuse which tokio believes to have room, before time is let pass instead.
-const MOST_IN_VAIN: usize = 3;
+/// The sends that may fail on a socket that tokio considers writable, before the task sleeps instead.
+const MOST_REFUSED: usize = 3;
 
-/// A path may have changed by then.
+/// The path may have changed by then.
 const SEGMENTS_AGAIN: Duration = Duration::from_secs(5);
 
-/// A device's queue that is full has room again soon.
+/// A device's full queue soon has room again.
 const FULL_QUEUE: Duration = Duration::from_micros(500);

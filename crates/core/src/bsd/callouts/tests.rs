@@ -6,7 +6,8 @@ use super::*;
 use crate::Random;
 use crate::effort::operations;
 
-/// As the kernel before the wheel had it: a list in the order of expiry, searched from one end to the other.
+/// The kernel's structure before the wheel: a list in the order of expiry, searched from one end to the
+/// other.
 #[derive(Default)]
 struct Model {
     /// Tick, number, call, handle.
@@ -47,7 +48,7 @@ enum Op {
     Timeout(usize, u64),
     Untimeout(usize),
     Set(usize, u64),
-    /// The handle that was given out N sets ago, dead or alive.
+    /// The handle that was returned N sets ago, dead or alive.
     Unset(usize),
     Invented(u64),
     Tick,
@@ -164,8 +165,8 @@ fn a_miss_looks_at_no_more_callouts_than_a_hit() {
         assert!(!found);
         misses += cost;
     }
-    // One look at each hit at least; a miss looks through a chain, which has one callout in the mean.
-    assert!(misses <= hits, "{misses} callouts looked at for misses, {hits} for hits");
+    // A hit compares at least one callout; a miss searches a chain, which has one callout on average.
+    assert!(misses <= hits, "{misses} callouts compared for misses, {hits} for hits");
     let longest = callouts.hash.lengths(&callouts.slots).into_iter().max();
     assert!(longest < Some(8), "a chain of {longest:?}");
 }
@@ -240,7 +241,7 @@ fn a_call_that_takes_ticks_makes_later_ones_late_in_order() {
     callouts.hardclock(|callouts, call| {
         called.push((call[0], callouts.lag()));
         if call[0] == 1 {
-            // Three ticks pass meanwhile: nothing runs inside, and what is set now comes behind.
+            // Three ticks pass meanwhile: nothing runs inside, and callouts set now come later.
             (0..3).for_each(|_| assert!(callouts.hardclock(|_, _| panic!("softclock in softclock"))));
             callouts.timeout([9, 0], 0);
             assert_eq!(callouts.untimeout(&[3, 0]), Some([3, 0]));
@@ -253,7 +254,7 @@ fn a_call_that_takes_ticks_makes_later_ones_late_in_order() {
 }
 
 //= CV-012 (BSD timers, figure 5)
-/// A slot is a tick wide: those of later ticks are not looked at.
+/// A slot is a tick wide: callouts of later ticks are not visited.
 #[test]
 fn a_tick_with_a_few_callouts_needs_no_step_between_them() {
     let mut callouts = Callouts::new(1);

@@ -22,7 +22,7 @@ struct Model {
 
 impl Model {
     fn expire(&mut self, now: u64) {
-        // Of those that expired before they were set, the time they were set counts for the order.
+        // Timers that expired before they were set are ordered by the time they were set.
         self.running.sort_by_key(|&(.., expiry, number)| (expiry, number));
         while let Some(&(handle, label, interval, expiry, _)) = self.running.first().filter(|t| t.3 <= now) {
             self.running.remove(0);
@@ -153,7 +153,8 @@ impl Pair {
             self.now += nanos;
             return Ok(());
         }
-        // The model sees expiries at the same moments, for a moment is what decides the order of those that are late.
+        // The model checks expiries at the same moments, because the moment of the check decides the order of
+        // late ones.
         self.timers.expire(time);
         self.model.expire(self.now);
         match *op {
@@ -266,7 +267,8 @@ fn handles_of_another_owner_name_nothing() {
 //= CV-055 (BSD timers, "Performance")
 #[test]
 fn a_timer_takes_at_most_128_bytes() {
-    // A slot, its generation and its place on the free list, and what the wheel has for a key and for one that is set.
+    // A slot, its generation and its free-list entry, and the wheel's memory for a key and for a pending
+    // timer.
     let slot = size_of::<Option<Timer<[i64; 2]>>>() + 4 + 4;
     assert!(slot + 32 + 5 <= 128, "{slot} bytes a slot");
     assert!(size_of::<IntervalTimers<u64>>() <= 8_192, "{} bytes a set", size_of::<IntervalTimers<u64>>());

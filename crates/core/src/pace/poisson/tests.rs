@@ -1,4 +1,4 @@
-//! Leaps keep to the sequence, however far. What the sequence is like: `tests/poisson.rs`.
+//! Leaps keep to the sequence, however far. `tests/poisson.rs` tests the sequence itself.
 
 use super::*;
 use alloc::vec::Vec;
@@ -27,7 +27,8 @@ fn a_leap_is_short_however_far() {
     assert_eq!(poisson.clone().advance_to(hour), 0);
 }
 
-/// 584 years on, at the fastest and the slowest rate and from the first place: saturated, not wrapped.
+/// 584 years on, at the fastest and the slowest rate and from the first place, times saturate and do not
+/// wrap.
 #[test]
 fn the_end_of_time_is_no_place() {
     let slowest = Rate::every(Duration::from_nanos(u64::MAX)).unwrap();

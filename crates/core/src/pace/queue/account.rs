@@ -1,4 +1,4 @@
-//! The account of packets: handed out, refused, expired, counted.
+//! The packets that a queue hands out or refuses, and its counters.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,9 +11,9 @@ use crate::{Rate, Timestamp};
 pub enum Popped<T> {
     /// A packet to send now.
     Departure(Departure<T>),
-    /// A packet that has waited longer than its flow's [`Limits::delay`](super::Limits::delay), by a stall
-    /// or because the rate fell after it was accepted. It has taken no place: the next packet of the flow
-    /// leaves in its stead. Not with the default limits.
+    /// A packet that has waited longer than its flow's [`Limits::delay`](super::Limits::delay), by a stall or
+    /// because the rate fell after it was accepted. It used no scheduled time: the next packet of the flow
+    /// leaves instead. Never occurs with the default limits.
     Expired {
         /// The flow it belongs to.
         flow: FlowId,
@@ -35,21 +35,22 @@ pub struct Departure<T> {
     pub token: T,
     /// The packet's length in bytes.
     pub bytes: u32,
-    /// The intended time: its place in the flow's schedule. What leaves in one go has one place.
+    /// The scheduled time. Packets that leave in one go share it.
     pub place: Timestamp,
-    /// When it might have left at the earliest: later than its place while the flow catches up.
+    /// The earliest time at which it might have left: later than its scheduled time while the flow catches
+    /// up.
     pub due: Timestamp,
     /// The time between its scheduled time and its departure.
     pub lateness: Duration,
-    /// Since when it could have left, as far as its owner was concerned: when it was enqueued or its
-    /// `not_before`, whichever is later.
+    /// The time from which its owner let it leave: when it was enqueued or its `not_before`, whichever is
+    /// later.
     pub ready: Timestamp,
     /// Another packet of the flow leaves together with it and is handed out next: with `UDP_SEGMENT`
     /// both belong into one send. See [`Quantum`](super::Quantum).
     pub more: bool,
 }
 
-/// A packet that was not taken, and why. It is the caller's again.
+/// A packet that was not taken, and why; the token goes back to the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rejected<T> {
     /// The reason for the refusal.
@@ -69,7 +70,8 @@ pub enum Reject {
     /// The flow has [`Limits::packets`](super::Limits::packets) or
     /// [`Limits::bytes`](super::Limits::bytes) waiting.
     FlowFull,
-    /// It would have to wait longer than [`Limits::delay`](super::Limits::delay), even if nothing stalls.
+    /// The packet would have to wait longer than [`Limits::delay`](super::Limits::delay), even without a
+    /// stall.
     TooLate,
 }
 
@@ -110,7 +112,7 @@ pub struct FlowStats {
     pub waiting: u32,
     /// Bytes of the packets waiting now.
     pub waiting_bytes: u64,
-    /// Places, of packets or of bytes, given up because the flow fell behind by more than its
+    /// Scheduled times, of packets or of bytes, skipped because the flow fell behind by more than its
     /// [`CatchUp`](crate::CatchUp) allows.
     pub forfeited: u64,
     /// The flow's present rate.

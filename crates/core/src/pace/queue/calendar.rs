@@ -1,4 +1,4 @@
-//! Which flows are released in which slot of time: lists through the flows, in levels of slots.
+//! Lists of the flows that are released in each slot of time, in levels of slots.
 //!
 //! ```text
 //!   level 0   a slot is 256 ns     │▣│ │▣▣│ │▣│ │ …   two blocks of 2,048: the horizon's and the next
@@ -6,13 +6,14 @@
 //!   …         each 128 times as wide, up to the end of time
 //! ```
 //!
-//! In a level, the earlier of two slots is the one whose bit comes first, so what is released next is found by
-//! counting zeros. A flow is inserted on the lowest level that reaches its time. While the horizon goes through
-//! a block, the slot of the level above that is the next block is *open*: what is in it moves down a few flows
-//! at a time, whenever a flow is inserted, so that nobody waits for all of them when the horizon gets there.
+//! In a level, the earlier of two slots is the one whose bit comes first, so the next release is found by
+//! counting zeros. A flow is inserted on the lowest level that reaches its time. While the horizon goes
+//! through a block, the slot of the level above that is the next block is *open*: its flows move down a few
+//! at a time, whenever a flow is inserted, so that no operation has to move all of them when the horizon gets
+//! there.
 //!
-//! Departures are few, and they all come: there are no more than flows, their times are mostly within some
-//! milliseconds, and next to none is called off. So one short list a slot, with room for nothing, does here.
+//! There is at most one departure a flow, mostly within some milliseconds, and hardly any is cancelled. So
+//! one short linked list per slot suffices.
 
 use alloc::boxed::Box;
 
@@ -54,7 +55,7 @@ impl Slot {
     }
 }
 
-/// The flows of a slot that was taken out, by the first of them.
+/// The flows of a slot that was taken out: names the first of them.
 #[derive(Debug)]
 pub(super) struct List(u32);
 
@@ -81,7 +82,7 @@ impl Calendar {
         }
     }
 
-    /// Nothing is here: the horizon may as well be at the present, so that what is inserted next is near.
+    /// Moves the horizon of an empty calendar to the present, so that the next insertions are near it.
     #[inline]
     pub(super) fn begin(&mut self, now: u64) {
         if self.flows == 0 && granule(now) > self.horizon {
@@ -89,7 +90,7 @@ impl Calendar {
         }
     }
 
-    /// Says whether a time is before everything here.
+    /// Returns whether a time is before the horizon.
     #[inline]
     pub(super) fn is_past(&self, time: u64) -> bool {
         granule(time) < self.horizon
@@ -186,7 +187,7 @@ impl Calendar {
         None
     }
 
-    /// Moves a few flows of open slots to where they belong by now.
+    /// Moves a few flows of open slots to their present slots.
     #[inline]
     pub(super) fn tidy(&mut self, nodes: &mut [Node]) {
         if self.open != 0 {
@@ -216,7 +217,8 @@ impl Calendar {
         }
     }
 
-    /// Each level has its least in its first slot, and no slot has times before its beginning.
+    /// Returns the least time beyond level 0: each level has its least in its first slot, and no slot has
+    /// times before its beginning.
     #[inline(never)]
     fn least_beyond(&self, nodes: &[Node]) -> u64 {
         let slots = (0..LEVELS).filter_map(|level| self.first_of(level));
@@ -236,8 +238,8 @@ impl Calendar {
     /// The first occupied slot.
     ///
     /// Flows in open slots move down first: shortly before a boundary of several levels, the next block of the lowest
-    /// level lies in the open slots of all of them. With those empty, what is on a level comes before all that is
-    /// above it.
+    /// level lies in the open slots of all of them. With those empty, the flows on a level come before all
+    /// those above it.
     #[inline(never)]
     fn first(&mut self, nodes: &mut [Node]) -> Option<Slot> {
         while self.open != 0 {
@@ -286,7 +288,7 @@ impl Calendar {
         Slot { level, unit: (self.horizon >> shift(level)) + 1 }
     }
 
-    /// Moves all of a slot to the levels below.
+    /// Moves all flows of a slot to the levels below.
     fn pour(&mut self, slot: Slot, nodes: &mut [Node]) {
         let mut list = self.take(slot);
         while let Some(flow) = self.pop(&mut list, nodes) {
@@ -312,7 +314,7 @@ impl Calendar {
         Some(flow)
     }
 
-    /// Puts the horizon where nothing is before it.
+    /// Moves the horizon; no flow is before the new one.
     #[inline]
     fn move_to(&mut self, horizon: u64, nodes: &mut [Node]) {
         let from = core::mem::replace(&mut self.horizon, horizon);
@@ -321,7 +323,7 @@ impl Calendar {
         }
     }
 
-    /// The horizon has come into another block: what its slots of higher levels hold belongs further down.
+    /// Moves the flows of the horizon's new block down from the slots of higher levels.
     #[inline(never)]
     fn enter(&mut self, from: u64, nodes: &mut [Node]) {
         let entered = |level: &usize| (from ^ self.horizon) >> shift(*level) != 0;
@@ -377,7 +379,7 @@ const BLOCK_BITS: u32 = 11;
 const BLOCK: usize = 1 << BLOCK_BITS;
 const BLOCK_BITS_ABOVE: u32 = 7;
 const BLOCK_ABOVE: usize = 1 << BLOCK_BITS_ABOVE;
-/// 8 + 11 + 7 · 7 bits: all of time.
+/// 8 + 11 + 7 · 7 bits: the whole range of time.
 const LEVELS: usize = 8;
 const HEADS: usize = 2 * BLOCK + (LEVELS - 1) * 2 * BLOCK_ABOVE;
 /// Each flow that is inserted moves down once or twice before it comes out.

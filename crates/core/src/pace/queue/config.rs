@@ -1,4 +1,4 @@
-//! How a queue and its flows are set up: limits, and how much leaves in one go.
+//! The settings of a queue and its flows: limits, and how much leaves in one go.
 
 use core::time::Duration;
 
@@ -9,17 +9,18 @@ use super::super::Counts;
 /// The settings of a [`DepartureQueue`](super::DepartureQueue).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueConfig {
-    /// The most packets of all flows together; at most 2³² − 2.
+    /// The maximum number of packets of all flows together; at most 2³² − 2.
     pub packets: u32,
-    /// The lateness of a program that sleeps: [`poll_at`](super::DepartureQueue::poll_at) adds it to what is due. A
-    /// program that polls sooner finds it sooner.
+    /// The allowed lateness of a program that sleeps: [`poll_at`](super::DepartureQueue::poll_at) adds it to
+    /// the due time. A program that polls sooner sends sooner.
     pub slack: Duration,
     /// The shares of the flows while more is due than the program can send.
     pub fairness: Fairness,
 }
 
 impl Default for QueueConfig {
-    /// A million packets, of which each takes some 20 bytes and its token; no slack; [`Fairness::MaxMin`].
+    /// Returns the defaults: a million packets, each of which takes some 20 bytes and its token; no slack;
+    /// [`Fairness::MaxMin`].
     fn default() -> Self {
         QueueConfig { packets: 1_000_000, slack: Duration::ZERO, fairness: Fairness::MaxMin }
     }
@@ -27,8 +28,8 @@ impl Default for QueueConfig {
 
 /// The shares of the flows under overload: while more is due than the program can send.
 ///
-/// It makes no difference while everything that is due leaves. Ten flows of 50,000 packets/s beside 90 of 5,000, with a
-/// program that can send half of that:
+/// It makes no difference while all due packets leave. Ten flows of 50,000 packets/s beside 90 of 5,000, with
+/// a program that can send half of that:
 ///
 /// | | a fast flow gets | a slow flow gets |
 /// |---|---|---|
@@ -37,26 +38,29 @@ impl Default for QueueConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Fairness {
     /// Flows leave in the order of their release times, each once in a turn: about as many packets of one flow as of any
-    /// other, and all of a flow that asks for less. A slow flow hardly notices that fast ones ask for too much.
+    /// other, and all of a flow that asks for less. Fast flows that ask for too much hardly affect a slow
+    /// one.
     ///
     /// Near max-min fairness. In a fluid model, where packets are small beside the shares, flows that leave one packet at a
     /// time get at least 1 / (1 + b) of their max-min share, with b the burst interval as a part of the interval: 64% at the default of
-    /// 9/16. Whole packets are a packet or two more or less than that; a flow with a longer [`Quantum`] gets more than others.
+    /// 9/16. With whole packets the share differs by a packet or two; a flow with a longer [`Quantum`] gets
+    /// more than others.
     #[default]
     MaxMin,
-    /// Each flow gets the same share of its own rate, by start-time fair queueing with rates as weights: flows that
-    /// share the program as they would share a link in proportion to what they pay for.
+    /// Each flow gets the same share of its own rate, by start-time fair queueing with rates as weights:
+    /// flows share the program as they would share a link in proportion to their purchased rates.
     ///
     /// A turn lets as many packets leave (or [quanta](Quantum)) as there were flows due when it began, and several of them may
     /// be a fast flow's. A flow is due again a burst interval after it left, so pop with the time at which each packet is
     /// sent ([`pop_due_at`](super::DepartureQueue::pop_due_at)), or begin turns often; with one time for all packets of a long turn
     /// each flow leaves once in it, as with max-min.
     ///
-    /// **Not beside longer quanta.** A flow that has left is not due for its burst interval, and what begins meanwhile is not
-    /// interrupted: while others are due it leaves once between two of their quanta, however far behind it is. At one
-    /// packet at a time beside three equal flows that have eight leave together it gets a ninth of all, not a quarter. Shares
-    /// are proportional if a flow's turn comes no sooner than its burst interval and the longest [`Quantum`] of
-    /// another's have passed: with quanta of about the same time, or enough flows.
+    /// **Not beside longer quanta.** After a departure a flow is not due for its burst interval, and a
+    /// quantum that begins meanwhile is not interrupted: while others are due the flow leaves once between
+    /// two of their quanta, however far behind it is. A flow that sends one packet at a time, beside three
+    /// equal flows that send eight together, gets a ninth of all, not a quarter. Shares are proportional if a
+    /// flow's turn comes no sooner than its burst interval and the longest [`Quantum`] of another's have
+    /// passed: with quanta of about the same time, or enough flows.
     ///
     /// Choosing among n flows that are due costs O(log n), where it is O(1) with max-min.
     Proportional,
@@ -67,24 +71,24 @@ pub enum Fairness {
 pub struct FlowConfig {
     /// Rate, pattern, burst interval and catch-up.
     pub pace: PaceConfig,
-    /// The most that may leave in one go.
+    /// The limit on what leaves in one go.
     pub quantum: Quantum,
-    /// The number of packets that may wait, and the time.
+    /// How many packets may wait, and for how long.
     pub limits: Limits,
 }
 
 impl FlowConfig {
-    /// One packet at a time, with the default limits.
+    /// Makes a flow that sends one packet at a time, with the default limits.
     pub fn new(pace: PaceConfig) -> Self {
         FlowConfig { pace, quantum: Quantum::ONE, limits: Limits::default() }
     }
 }
 
-/// The most of a flow that may leave in one go. The tightest bound holds; one packet may in any case.
+/// The limit on what a flow sends in one go. The tightest bound holds; one packet is always allowed.
 ///
-/// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than to send it, and far less than to wake up
-/// for it. As many packets as take a given time at the rate may then leave together, ahead of their
-/// own places; the next leave when those have passed:
+/// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than the system call that sends it, and far less
+/// than a wake-up. The packets of a given time at the rate may then leave together, ahead of their own
+/// scheduled times; the next leave when those have passed:
 ///
 /// ```text
 ///   one by one         ●  ●  ●  ●  ●  ●  ●  ●  ●
@@ -98,10 +102,10 @@ pub struct Quantum {
     pub packets: u32,
     /// The largest number of bytes.
     pub bytes: u32,
-    /// The most time that they may take at the flow's rate.
+    /// The longest time that they may take at the flow's rate.
     pub time: Duration,
-    /// Only what one send with generic segmentation offload (`UDP_SEGMENT`) can carry: packets as long as
-    /// the first, of which the last may be shorter.
+    /// Restricts it to what one send with generic segmentation offload (`UDP_SEGMENT`) can carry: packets of
+    /// the length of the first, except that the last may be shorter.
     pub alike: bool,
 }
 
@@ -109,25 +113,27 @@ impl Quantum {
     /// One packet at a time.
     pub const ONE: Quantum = Quantum { packets: 1, bytes: u32::MAX, time: Duration::ZERO, alike: false };
 
-    /// The most packets of one send with generic segmentation offload: `UDP_MAX_SEGMENTS` of the older
-    /// kernels, of which newer ones take twice as many.
+    /// The most packets of one send with generic segmentation offload: `UDP_MAX_SEGMENTS` of older kernels;
+    /// newer ones take twice as many.
     pub const MOST_SEGMENTS: u32 = 64;
 
-    /// The most bytes of one such send: the payload of the longest datagram over IPv4, which it is until it is
-    /// cut.
+    /// The most bytes of one such send: the payload of the longest IPv4 datagram, because it is one datagram
+    /// until it is segmented.
     pub const MOST_SEGMENTED_BYTES: u32 = 65_507;
 
-    /// Allows as much as takes this time, whatever the packets: for a batch of sends.
+    /// Allows any packets that together take at most this time: for a batch of sends.
     pub const fn within(time: Duration) -> Self {
         Quantum { packets: u32::MAX, bytes: u32::MAX, time, alike: false }
     }
 
-    /// Allows as much as takes this time and fits one send with generic segmentation offload.
+    /// Allows packets that together take at most this time and fit one send with generic segmentation
+    /// offload.
     pub const fn segments(time: Duration) -> Self {
         Quantum { packets: Self::MOST_SEGMENTS, bytes: Self::MOST_SEGMENTED_BYTES, time, alike: true }
     }
 
-    /// The most packets in one go of a flow that counts packets at this rate: at least one.
+    /// Returns the most packets that leave in one go of a flow that counts packets at this rate: at least
+    /// one.
     ///
     /// ```
     /// use core::time::Duration;
@@ -142,7 +148,7 @@ impl Quantum {
         self.at(rate, Counts::Packets).0.max(1)
     }
 
-    /// The most packets and bytes at this rate.
+    /// Returns the most packets and bytes at this rate.
     pub(super) fn at(&self, rate: Rate, counts: Counts) -> (u32, u32) {
         let nanos = crate::time::saturating_nanos(self.time);
         let in_time = u32::try_from(rate.intervals_in(nanos)).unwrap_or(u32::MAX);
@@ -160,24 +166,24 @@ impl Default for Quantum {
     }
 }
 
-/// The most of a flow that may wait.
+/// The limits on a flow's waiting packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limits {
     /// The largest number of packets.
     pub packets: u32,
     /// The largest number of bytes.
     pub bytes: u64,
-    /// The longest wait, from the time a packet could have left on. What has waited longer is handed back as
-    /// [expired](super::Popped::Expired).
+    /// The longest wait, from the time a packet could have left on. A packet that has waited longer is handed
+    /// back as [expired](super::Popped::Expired).
     ///
-    /// Rejects packets whose predicted wait is longer. Predicted are the time that the packets before it take at the rate,
-    /// and the latest `not_before` among them; not that packets behind that one are paced anew from there, so that of
-    /// those some may expire which were accepted.
+    /// Packets whose predicted wait is longer are rejected. The prediction takes the time of the packets
+    /// before it at the rate, and the latest `not_before` among them; it ignores that packets behind that one
+    /// are paced anew from there, so some of those may be accepted and expire.
     pub delay: Duration,
 }
 
 impl Limits {
-    /// Says whether a packet that could have left at `ready` has waited too long.
+    /// Returns whether a packet that could have left at `ready` has waited too long.
     #[inline]
     pub(super) fn overstayed(&self, now: Timestamp, ready: Timestamp) -> bool {
         now.saturating_duration_since(ready) > self.delay
@@ -185,7 +191,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 100 packets, as of Linux's fq, of any length, for any time.
+    /// Returns the defaults: 100 packets, as in Linux's fq, of any length, for any time.
     fn default() -> Self {
         Limits { packets: 100, bytes: u64::MAX, delay: Duration::MAX }
     }

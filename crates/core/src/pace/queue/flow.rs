@@ -1,4 +1,4 @@
-//! The part of a flow that few packets touch: its clock, its limits and its account.
+//! The part of a flow that few packets touch: its clock, its limits and its counters.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -13,8 +13,8 @@ use crate::{PaceError, Rate, RateClock, Timestamp};
 /// A flow that is plain, even and one at a time, leaves this alone while it is on schedule and has one packet waiting:
 /// its [`Lane`] is open then. The counts are those of the clock, and of the lane since it was opened.
 ///
-/// Counts that follow from others are not kept: what was enqueued is what left or waits, and what was
-/// sent is what the clock saw depart.
+/// Counts that follow from others are not kept: the enqueued packets are those that left or wait, and the
+/// sent ones are the clock's departures.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// The packets behind the first.
@@ -23,7 +23,7 @@ pub(super) struct Flow {
     sent_bytes: u64,
     pub(super) refused: u64,
     pub(super) expired: u64,
-    /// None of most flows, which have one packet leave at a time and a limit on packets alone.
+    /// `None` for most flows: those that send one packet at a time and limit only the number of packets.
     terms: Option<Box<Terms>>,
     /// The most packets that may wait.
     room: u32,
@@ -37,7 +37,8 @@ pub(super) struct Flow {
 struct Terms {
     quantum: Quantum,
     limits: Limits,
-    /// The latest time before which a packet may not leave, and none behind it; kept where the delay is limited.
+    /// The latest `not_before` of the waiting packets, which holds up those behind it; kept where the delay
+    /// is limited.
     held_until: Timestamp,
 }
 
@@ -61,18 +62,19 @@ impl Flow {
         })
     }
 
-    /// The lane of a flow whose next packet may leave at `release`, whose last lane has been [settled](Self::settle).
+    /// Returns the lane of a flow whose next packet may leave at `release`, and whose last lane has been
+    /// [settled](Self::settle).
     pub(super) fn lane(&self, release: Timestamp) -> Lane {
         self.clock.lane(release, self.terms.is_none() && self.room > 0)
     }
 
-    /// Takes over what has departed in the lane. It is to be replaced by another one.
+    /// Takes over the departures of the lane. Replace the lane by another one afterwards.
     fn settle(&mut self, lane: &Lane) {
         self.clock.settle(lane);
         self.sent_bytes += u64::from(lane.bytes);
     }
 
-    /// Says whether one more packet may wait. If so, it does.
+    /// Counts one more waiting packet, if the limits allow it.
     pub(super) fn admit<T>(
         &mut self,
         hot: &Hot<T>,
@@ -92,7 +94,7 @@ impl Flow {
             return Ok(());
         }
         let ahead = self.clock.time_of(packets, waiting_bytes);
-        // What has left did so after its time: only those that wait can hold this one up.
+        // Packets that have left did so after their `not_before`: only waiting ones can hold this one up.
         let leaves = (hot.lane.release().max(now) + ahead).max(*held_until);
         if leaves.saturating_duration_since(ready) > limits.delay {
             return Err(Reject::TooLate);
@@ -101,7 +103,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The packets that wait, and their bytes.
+    /// Returns the number of waiting packets, and their bytes.
     pub(super) fn waiting<T>(&self, hot: &Hot<T>) -> (u32, u64) {
         let first = hot.first.bytes();
         let packets = self.behind.packets + u32::from(first.is_some());
@@ -114,7 +116,7 @@ impl Flow {
         self.terms.as_ref().is_some_and(|terms| terms.limits.overstayed(now, ready))
     }
 
-    /// Says whether a packet of this length may still join what is leaving.
+    /// Returns whether a packet of this length may still join the quantum under way.
     #[inline]
     pub(super) fn joins(&self, batch: &Batch, bytes: u32) -> bool {
         let fits = batch.packets < self.most_packets
@@ -123,18 +125,18 @@ impl Flow {
         fits && (!alike || (batch.latest == batch.first && bytes <= batch.first))
     }
 
-    /// Says whether more than one packet can ever leave in one go.
+    /// Returns whether more than one packet can ever leave in one go.
     #[inline]
     pub(super) fn batches(&self) -> bool {
         self.most_packets > 1
     }
 
-    /// The time that what left takes at the rate, in nanoseconds.
+    /// Returns the time that a departure takes at the rate, in nanoseconds.
     pub(super) fn time_of(&self, packets: u32, bytes: u32) -> u64 {
         crate::time::saturating_nanos(self.clock.time_of(packets, u64::from(bytes)))
     }
 
-    /// Lets `packets` leave: does what no [lane](Lane::departed) does.
+    /// Counts the departure of `packets`, in the cases that no [lane](Lane::departed) handles.
     pub(super) fn departed(&mut self, lane: &mut Lane, now: Timestamp, packets: u32, bytes: u32) {
         self.settle(lane);
         self.sent_bytes += u64::from(bytes);
@@ -158,7 +160,7 @@ impl Flow {
         }
     }
 
-    /// Its account, where this much of it is leaving and the clock has not seen it yet.
+    /// Returns its counters, with the packets under way that the clock has not counted yet.
     pub(super) fn stats<T>(&self, hot: &Hot<T>, leaving: Option<&Batch>) -> FlowStats {
         let (packets, bytes) = leaving.map_or((0, 0), |batch| (batch.packets, batch.bytes));
         let sent = self.clock.departures() + u64::from(hot.lane.packets) + u64::from(packets);

@@ -1,13 +1,13 @@
 //! The part of a flow that every packet touches: one cache line, half of it the pace and half the first packet that waits.
 //!
-//! With ten thousand flows nothing of one is in the nearest cache when it is its turn again, so a packet costs the lines
+//! With ten thousand flows, a flow has left the nearest cache by its next turn, so a packet costs the lines
 //! that it touches. The clock, the limits and the counts are [elsewhere](super::flow).
 
 use super::super::lane::Lane;
 use super::packets::Place;
 use crate::Timestamp;
 
-/// With tokens of more than eight bytes, it is more than a line.
+/// With tokens of more than eight bytes, it takes more than a line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Hot<T> {

@@ -10,12 +10,13 @@ use crate::TimerId;
 pub struct FlowId(TimerId);
 
 impl FlowId {
-    /// A small number that no other flow there is has now: below the most flows there ever were at once.
+    /// Returns a small number that no other existing flow has: below the highest number of flows so far.
     pub fn index(self) -> usize {
         self.0.index() as usize
     }
 
-    /// The handle as a number: see [`TimerId::to_bits`]. [`DepartureQueue::id_of`](super::DepartureQueue::id_of) is the way back.
+    /// Returns the handle as a number: see [`TimerId::to_bits`].
+    /// [`DepartureQueue::id_of`](super::DepartureQueue::id_of) reverses it.
     pub fn to_bits(self) -> u64 {
         self.0.to_bits()
     }

@@ -1,10 +1,11 @@
-//! How a flow is inserted: under which time, and where.
+//! The key under which a flow is inserted, and its position.
 
 use crate::Timestamp;
 
 /// A release time and when it was inserted.
 ///
-/// Filings are counted in 32 bits: of two with the same time the earlier one is known to within 2³¹ of them.
+/// Insertions are counted in 32 bits: two with the same time are ordered correctly if they are less than 2³¹
+/// insertions apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Filed {
     pub(super) time: u64,
@@ -24,12 +25,12 @@ impl Filed {
 
     #[inline]
     pub(super) fn is_before(self, other: Filed) -> bool {
-        // Without a branch: nobody can foretell it.
+        // Branchless, because the branch would be unpredictable.
         let earlier = (self.sequence.wrapping_sub(other.sequence) as i32) < 0;
         (self.time < other.time) | (self.time == other.time) & earlier
     }
 
-    /// A number that orders what was inserted before the sequence came to `present`.
+    /// Returns a number that orders the entries inserted before the sequence reached `present`.
     #[inline]
     pub(super) fn order(self, present: u32) -> u128 {
         u128::from(self.time) << u32::BITS | u128::from(self.sequence.wrapping_sub(present))
@@ -66,5 +67,5 @@ impl Node {
     }
 }
 
-/// The index that is no flow's.
+/// The index of no flow.
 pub(super) const NIL: u32 = u32::MAX;

@@ -5,9 +5,9 @@
 //!   behind   0: free     1: b2 ─▶ –     2: a2 ─▶ 3     3: a3 ─▶ –         free  0
 //! ```
 //!
-//! A flow that is released hands out its first packet, which lies in the same cache line as what the decision needs. For
-//! packets that it does not have a flow costs no more than that one place, and nothing is allocated while no more wait
-//! than ever before. A place that became free last is used first: it is in the cache.
+//! A flow that is released hands out its first packet, which lies in the same cache line as the data that the
+//! decision needs. An empty flow takes no more than that one place, and nothing is allocated until the number
+//! of waiting packets reaches a new maximum. The place that was freed last is used first: it is in the cache.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::Timestamp;
 /// A packet's descriptor. Its bytes are the caller's.
 #[derive(Debug)]
 pub(super) struct Packet<T> {
-    /// From when on it could leave, as far as its owner is concerned.
+    /// The time from which its owner lets it leave.
     pub(super) ready: Timestamp,
     pub(super) bytes: u32,
     pub(super) token: T,
@@ -27,7 +27,7 @@ pub(super) struct Packet<T> {
 pub(super) struct Packets<T> {
     behind: Vec<Place<T>>,
     free: u32,
-    /// All that wait, those that are the first of their flow as well.
+    /// The number of waiting packets, including the first ones of their flows.
     waiting: u32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Packets<T> {
 pub(super) struct Place<T> {
     pub(super) ready: Timestamp,
     bytes: u32,
-    /// The packet behind: the next one of the same flow, or the next free place.
+    /// The place of the next packet of the same flow, or the next free place.
     next: u32,
     token: Option<T>,
 }
@@ -64,25 +64,25 @@ impl<T> Place<T> {
         Place { ready, bytes, next: NONE, token: Some(token) }
     }
 
-    /// Says whether a packet waits here.
+    /// Returns whether a packet waits here.
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The length of the packet, if one waits here.
+    /// Returns the length of the packet, if one waits here.
     #[inline]
     pub(super) fn bytes(&self) -> Option<u32> {
         self.is_taken().then_some(self.bytes)
     }
 
-    /// Says whether a packet waits behind this one.
+    /// Returns whether a packet waits behind this one.
     #[inline]
     pub(super) fn has_next(&self) -> bool {
         self.next != NONE
     }
 
-    /// Takes the packet out; [`advance`](Packets::advance) is to follow if it has a next one.
+    /// Takes the packet out; call [`advance`](Packets::advance) afterwards if it has a next one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Packet<T>> {
         Some(Packet { token: self.token.take()?, ready: self.ready, bytes: self.bytes })
@@ -94,7 +94,7 @@ impl<T> Packets<T> {
         Packets { behind: Vec::new(), free: NONE, waiting: 0 }
     }
 
-    /// Frees the places of a removed flow whose packets nobody has [taken](Removed).
+    /// Frees the places of a removed flow's packets that have not been [taken](Removed).
     pub(super) fn free_all(&mut self, first: Place<T>) {
         let mut index = first.next;
         while let Some(place) = self.behind.get_mut(index as usize) {
@@ -103,7 +103,7 @@ impl<T> Packets<T> {
         }
     }
 
-    /// The number of packets, of all flows.
+    /// Returns the number of waiting packets of all flows.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
         self.waiting
@@ -115,7 +115,7 @@ impl<T> Packets<T> {
         self.waiting += packets;
     }
 
-    /// Counts `packets` less: they were taken, or are their flow's no more.
+    /// Counts `packets` less: they were taken, or removed with their flow.
     #[inline]
     pub(super) fn discount(&mut self, packets: u32) {
         self.waiting -= packets;
@@ -139,7 +139,7 @@ impl<T> Packets<T> {
         (fifo.last, fifo.packets) = (index, fifo.packets + 1);
     }
 
-    /// The first packet of a flow has been taken, and the next becomes the first.
+    /// Makes the next packet of a flow its first, after the first was taken.
     #[inline]
     pub(super) fn advance(&mut self, first: &mut Place<T>, fifo: &mut Fifo) {
         let index = first.next;
@@ -155,7 +155,7 @@ impl<T> Packets<T> {
 /// No place has this index: there are fewer than 2³² of them.
 const NONE: u32 = u32::MAX;
 
-/// The waiting packets of a removed flow: its tokens, the oldest first. Those not asked for are dropped with it.
+/// The tokens of a removed flow's waiting packets, the oldest first. Those not taken are dropped with it.
 pub(super) struct Removed<'a, T> {
     pub(super) packets: &'a mut Packets<T>,
     pub(super) first: &'a mut Place<T>,
@@ -191,7 +191,7 @@ mod tests {
     use alloc::collections::VecDeque;
     use proptest::prelude::*;
 
-    /// Whatever is forgotten of a removed flow, its places serve again when its index does.
+    /// The places of a removed flow whose packets were forgotten are used again when its index is.
     #[test]
     fn forgotten_places_serve_again() {
         for taken in 0..=3 {

@@ -1,8 +1,7 @@
 //! The order in which flows leave: by release time, and among equal ones as they were inserted.
 //!
-//! A heap of ten thousand flows costs more than all the rest of a departure: fourteen levels of cache lines, and of
-//! branches that nobody predicts. So the order is made only where it is needed, among the flows whose time has
-//! come:
+//! A heap of ten thousand flows costs more than the whole remainder of a departure: fourteen levels of cache
+//! misses and mispredicted branches. So only the flows whose time has come are sorted:
 //!
 //! ```text
 //!   calendar   … │ │▣│ │▣▣│▣│ │  now      a slot that has begun is taken out and sorted
@@ -12,10 +11,11 @@
 //!   inserted for the present ────────────────────▲
 //! ```
 //!
-//! The calendar is looked into as time goes by and not ahead of it: what is inserted later may still come first.
+//! The calendar is read as time passes and never ahead of it: a flow inserted later may still come first.
 //!
-//! A few flows need no calendar. They are all in the run, in order, whenever their time comes; of a single one that is
-//! nearly nothing. With more than [`FEW`] of them, those whose time has not come move to the calendar together.
+//! A few flows need no calendar. They are all in the run, in order, whenever their time comes; for a single
+//! one that costs nearly nothing. With more than [`FEW`] of them, those whose time has not come move to the
+//! calendar together.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,8 @@ use super::node::{Filed, Node, Place};
 use super::run::Run;
 use crate::Timestamp;
 
-/// For each flow with packets: when its first may leave, and its turn among equal ones.
+/// The order of the flows with packets: when the first packet of each may leave, and its turn among equal
+/// ones.
 #[derive(Debug)]
 pub(super) struct Releases {
     /// By the flow's index.
@@ -33,7 +34,7 @@ pub(super) struct Releases {
     /// The least time in the calendar; zero while it is unknown.
     least: u64,
     run: Run,
-    /// The run may have flows whose time has not come, and the calendar has none.
+    /// The run may hold flows whose time has not come, and the calendar is empty.
     few: bool,
     sequence: u32,
 }
@@ -46,7 +47,7 @@ impl Releases {
             least: UNKNOWN,
             run: Run::new(),
             few: true,
-            // Every queue passes the end of what can be counted soon, so that every test does.
+            // Every queue's counter wraps soon, so that every test covers the wrap.
             sequence: u32::MAX - 1_000,
         }
     }
@@ -59,7 +60,7 @@ impl Releases {
         }
     }
 
-    /// The least, if it is before `limit`.
+    /// Returns the first flow, if it is before `limit`.
     #[inline]
     pub(super) fn before(&mut self, limit: Filed) -> Option<u32> {
         loop {
@@ -81,13 +82,13 @@ impl Releases {
         }
     }
 
-    /// Flows that leave soon, a handful at a time.
+    /// Returns flows that leave soon, a few at a time.
     #[inline]
     pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> + '_ {
         self.run.upcoming()
     }
 
-    /// The least time. After a turn O(1); after changes since, O(flows in the same slot).
+    /// Returns the least time. O(1) after a turn; O(flows in the same slot) if flows have changed since.
     #[inline]
     pub(super) fn first(&self) -> Option<Timestamp> {
         if let Some(first) = self.run.first() {
@@ -97,7 +98,7 @@ impl Releases {
         (!self.calendar.is_empty()).then(|| Timestamp::from_nanos(least()))
     }
 
-    /// A time that everything inserted from here on sorts behind, if its time is not before `now`.
+    /// Returns a key behind which all later insertions sort whose time is not before `now`.
     #[inline]
     pub(super) fn line(&self, now: Timestamp) -> Filed {
         Filed::new(now, self.sequence)
@@ -105,7 +106,7 @@ impl Releases {
 
     /// Inserts a flow under a release time, anew if it was inserted before.
     ///
-    /// A flow that is due at `now` already queues behind all that is due by then.
+    /// A flow that is already due at `now` queues behind all that are due by then.
     #[inline(always)]
     pub(super) fn file(&mut self, flow: u32, release: Timestamp, now: Timestamp) {
         if self.nodes[flow as usize].place != Place::NOWHERE {
@@ -125,10 +126,11 @@ impl Releases {
         self.calendar.tidy(&mut self.nodes);
     }
 
-    /// Says whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins
-    /// at `now`.
+    /// Returns whether one more flow goes to the run, whenever its time comes. The calendar is empty then;
+    /// otherwise it begins at `now`.
     ///
-    /// Half of the few are to be gone before it is given up, so that a load about the limit does not move to and fro.
+    /// The calendar is abandoned only below half of [`FEW`], so that a load near the limit does not switch
+    /// back and forth.
     #[inline]
     fn has_room_for_few(&mut self, now: Timestamp) -> bool {
         if self.run.len() < if self.few { FEW } else { FEW / 2 } {
@@ -188,9 +190,9 @@ impl Releases {
     }
 }
 
-/// The least time is to be looked for.
+/// The least time must be searched for.
 const UNKNOWN: u64 = 0;
-/// Up to 32, to move the later ones up costs less than slots do.
+/// Up to 32, moving the later entries up costs less than slots.
 const FEW: usize = 32;
 
 #[cfg(test)]
@@ -200,7 +202,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// At all scales of time, the nearest more often.
+    /// Spans at all scales of time, the nearest more often.
     fn spans() -> impl Strategy<Value = u64> {
         prop_oneof![
             3 => 0u64..300,
@@ -273,7 +275,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a map: the same flows at the same times in the same order, whatever is moved or called off.
+        /// Releases agree with a map: the same flows at the same times in the same order, whatever is moved
+        /// or cancelled.
         #[test]
         fn agrees_with_a_map(start in spans(), ops in prop::collection::vec(ops(), 1..operations(300) as usize)) {
             let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::from_nanos(start) };
@@ -282,15 +285,16 @@ mod tests {
         }
     }
 
-    /// Just before a boundary of all levels: what moves down from the highest comes to lie on the lowest, and is the
-    /// next nevertheless.
+    /// Just before a boundary of all levels, a flow that moves down from the highest level to the lowest is
+    /// still found as the next.
     #[test]
     fn what_moves_down_several_levels_is_not_passed_over() {
         for boundary in [1u64 << 26, 1 << 33, 1 << 40, 1 << 47, 1 << 54, 1 << 61] {
             let mut pair =
                 Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::ZERO };
             (0..60).for_each(|flow| pair.releases.add(flow));
-            // One at the boundary, inserted from afar, one long after it, and one that leads the horizon close to it.
+            // One at the boundary, inserted long before, one long after it, and one that moves the horizon
+            // close to it.
             for (flow, time) in [(1, boundary), (2, boundary + boundary / 2), (3, boundary - 100_000)] {
                 pair.apply(Op::File(flow, Some(time)));
             }
@@ -299,7 +303,8 @@ mod tests {
         }
     }
 
-    /// Ten thousand flows of all rates for a while: what is in a block's slot has moved down before the block begins.
+    /// With ten thousand flows of all rates, the flows in a block's slot have moved down before the block
+    /// begins.
     #[test]
     fn slots_are_emptied_in_time() {
         let flows = operations(10_000) as u32;
@@ -327,8 +332,8 @@ mod tests {
         }
     }
 
-    /// Once all were gone and somebody has asked, the least time of the calendar is known: there is none. With more than a
-    /// few flows again, it is the least of theirs.
+    /// Asking for the least time of an empty calendar caches that there is none. With more than a few flows
+    /// again, it is the least of theirs.
     #[test]
     fn the_least_of_an_empty_calendar_is_forgotten() {
         let mut pair =
@@ -337,7 +342,7 @@ mod tests {
         for _ in 0..3 {
             (0..60).for_each(|flow| pair.apply(Op::File(flow, Some(1_000_000 - u64::from(flow)))));
             (0..60).for_each(|flow| pair.apply(Op::File(flow, None)));
-            // An odd step: none is due, and everybody has been asked.
+            // An odd step, so that none is due: the least time is cached.
             pair.apply(Op::Turn(2_000_001, 1, None));
             (0..60).for_each(|flow| pair.apply(Op::File(flow, Some(1_000 + u64::from(flow)))));
             pair.apply(Op::Turn(1, 0, None));

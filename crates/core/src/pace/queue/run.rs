@@ -1,4 +1,4 @@
-//! The flows that may leave by now, in order; or all, while they are few.
+//! The sorted flows that may leave by now; or all, while they are few.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use crate::Timestamp;
 
 /// A sorted array, taken from its beginning.
 ///
-/// A flow inserted for the present sorts behind nearly all that is here, so that it is put in from the end. One that
-/// is called off leaves its place empty until there is no room left.
+/// A flow inserted for the present sorts behind nearly all others, so the insertion starts at the end. A
+/// cancelled one leaves its place empty until there is no room left.
 #[derive(Debug)]
 pub(super) struct Run {
     flows: Vec<Entry>,
@@ -17,7 +17,7 @@ pub(super) struct Run {
     empty: usize,
 }
 
-/// A flow, and what it is inserted under.
+/// A flow and its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     time: u64,
@@ -42,7 +42,7 @@ impl Run {
         Run { flows: Vec::new(), from: 0, empty: 0 }
     }
 
-    /// Makes room for `flows` flows; half as much again, so that places are seldom cleared away.
+    /// Makes room for `flows` flows, and half as many again, so that empty places are rarely compacted.
     pub(super) fn reserve(&mut self, flows: usize) {
         self.flows.reserve((flows + flows / 2 + LEAST_ROOM).saturating_sub(self.flows.len()));
     }
@@ -58,7 +58,7 @@ impl Run {
         self.flows.get(self.from)
     }
 
-    /// At each eighth flow that is taken, this one and the seven behind it.
+    /// Returns, at each eighth flow that is taken, this one and the seven behind it.
     #[inline]
     pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> + '_ {
         let upcoming = if self.from % 8 == 0 { self.flows.get(self.from..) } else { None };
@@ -71,7 +71,7 @@ impl Run {
         self.flows.push(Entry::new(filed, flow));
     }
 
-    /// Sorts what was inserted before the sequence came to `present`.
+    /// Sorts the flows that were inserted before the sequence reached `present`.
     #[inline]
     pub(super) fn sort(&mut self, present: u32) {
         if self.flows.len() > MOST_INSERTED {
@@ -87,7 +87,7 @@ impl Run {
         }
     }
 
-    /// O(1) behind all that is here; else those that it goes before move up.
+    /// Inserts a flow: O(1) at the end; otherwise the later ones move up.
     #[inline]
     pub(super) fn insert(&mut self, filed: Filed, flow: u32) {
         if self.flows.len() == self.flows.capacity() {
@@ -100,12 +100,12 @@ impl Run {
         self.flows.insert(at, Entry::new(filed, flow));
     }
 
-    /// The number of entries before the first that is not before this.
+    /// Returns the number of entries that sort before this key.
     fn position(&self, filed: Filed) -> usize {
         self.from + self.flows[self.from..].partition_point(|other| other.filed().is_before(filed))
     }
 
-    /// Takes out what was inserted so. It is here. O(1) for the first, O(log n) for others.
+    /// Takes out the flow with this key, which must be here. O(1) for the first, O(log n) for others.
     #[inline]
     pub(super) fn remove(&mut self, filed: Filed) {
         if self.first().is_some_and(|first| first.filed() == filed) {
@@ -115,7 +115,7 @@ impl Run {
         }
     }
 
-    /// Takes out the first. There is one.
+    /// Takes out the first flow. There must be one.
     #[inline]
     pub(super) fn take_first(&mut self) {
         self.from += 1;
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Clears away the empty places, and those of what was taken.
+    /// Compacts the array: drops empty places, and those of taken flows.
     #[inline(never)]
     fn clear_away(&mut self) {
         self.flows.drain(..self.from);
@@ -164,7 +164,7 @@ impl Run {
     }
 }
 
-/// Up to 16 are sorted by insertion before the library's sort has begun.
+/// Up to 16, insertion sort is done before the library's sort has begun.
 const MOST_INSERTED: usize = 16;
 /// For the few flows of a small queue.
 const LEAST_ROOM: usize = 16;

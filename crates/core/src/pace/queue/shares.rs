@@ -1,32 +1,34 @@
-//! Who leaves first while not all can: the order of [`Fairness::Proportional`](super::Fairness::Proportional).
+//! The order in which flows leave under overload, with
+//! [`Fairness::Proportional`](super::Fairness::Proportional).
 //!
-//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), with rates as weights. Each flow has a *tag*: where it
-//! would be by now if the thread's time were shared alike. A departure moves it on by what has left takes at the flow's rate,
-//! and of the flows that are due the least tag leaves first:
+//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), with rates as weights. Each flow has a
+//! *tag*, its virtual time. A departure advances the tag by the time that the departed packets take at the
+//! flow's rate, and the due flow with the smallest tag leaves first:
 //!
 //! ```text
 //!   releases ──due──▶ tag 100  flow a, every 20    ──leaves──▶ 120
 //!                     tag 110  flow b, every 200               310    a leaves ten times as often
 //! ```
 //!
-//! A flow that was idle takes the tag of what leaves now: nothing is owed for its absence. One that is not due because its
-//! burst interval has not passed keeps its own, or it would lose a part of its share to who leaves meanwhile. When all that is
-//! due has left nothing is owed to anybody: whoever sent less than others by then wanted less, or let places go.
+//! A flow that was idle takes the tag of the flow that leaves now: it gets no credit for its absence. One
+//! that is not due because its burst interval has not passed keeps its own, or it would lose a part of its
+//! share to the flows that leave meanwhile. When all due flows have left, credits reset: a flow that sent
+//! less than others by then had less to send, or skipped scheduled times.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// The flows that are due, and the tags of all.
+/// The due flows, and the tags of all flows.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// The first is one that is due, and not one that was called off.
+    /// The first entry is a flow that is due, never a cancelled one.
     due: BinaryHeap<Reverse<Due>>,
     /// By the flow's index.
     flows: Vec<Share>,
-    /// The latest tag of those that have left.
+    /// The latest tag of the flows that have left.
     present: u64,
-    /// The present when all that was due had left, most lately.
+    /// The `present` of the last time when all due flows had left.
     settled: u64,
     /// Counts the flows that became due; from one on.
     order: u64,
@@ -38,7 +40,7 @@ pub(super) struct Shares {
 #[derive(Clone, Copy, Debug)]
 struct Share {
     tag: u64,
-    /// Its order among those that are due; zero while it is not.
+    /// Its order among the due flows; zero while it is not due.
     order: u64,
 }
 
@@ -77,17 +79,18 @@ impl Shares {
         self.left = None;
     }
 
-    /// Says whether the turn's first packet is yet to be asked for. Then [`allow`](Self::allow) is to follow.
+    /// Returns whether the turn has not yet been asked for its first packet. If so, call
+    /// [`allow`](Self::allow).
     pub(super) fn is_new_turn(&self) -> bool {
         self.left.is_none()
     }
 
-    /// As many flows may leave in this turn as are due now.
+    /// Allows as many departures in this turn as flows are due now.
     pub(super) fn allow(&mut self) {
         self.left = Some(self.due.len() - self.called_off);
     }
 
-    /// A flow has become due; if it `was_idle`, from now on.
+    /// Inserts a flow that has become due; without credit if it `was_idle`.
     pub(super) fn file(&mut self, flow: u32, was_idle: bool) {
         self.order += 1;
         let share = &mut self.flows[flow as usize];
@@ -96,15 +99,15 @@ impl Shares {
         self.due.push(Reverse(Due { tag: share.tag, order: share.order, flow }));
     }
 
-    /// All that can be due by now is. If that is nothing, nobody is owed anything.
+    /// Resets all credits if no flow is due. Call it once every flow that is due by now has been inserted.
     pub(super) fn settle(&mut self) {
         if self.due.is_empty() {
             self.settled = self.present;
         }
     }
 
-    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to
-    /// be inserted anew.
+    /// Scales a flow's lead by `after / before`, the times of the same packets at the new and the old rate.
+    /// Insert the flow anew afterwards.
     pub(super) fn rescale(&mut self, flow: u32, before: u64, after: u64) {
         let share = &mut self.flows[flow as usize];
         let ahead = u128::from(share.tag.saturating_sub(self.present));
@@ -114,17 +117,17 @@ impl Shares {
         }
     }
 
-    /// The flow that leaves next, if it is one of this turn.
+    /// Returns the flow that leaves next, if this turn allows one more.
     pub(super) fn next(&self) -> Option<u32> {
         self.first().filter(|_| self.left.is_some_and(|left| left > 0))
     }
 
-    /// The flow that leaves next, in this turn or later.
+    /// Returns the flow that leaves next, in this turn or later.
     pub(super) fn first(&self) -> Option<u32> {
         self.due.peek().map(|Reverse(due)| due.flow)
     }
 
-    /// The [first](Self::first) flow has left; what left takes so long at its rate, in nanoseconds.
+    /// Takes out the [first](Self::first) flow, whose departed packets take `takes` nanoseconds at its rate.
     pub(super) fn take_first(&mut self, takes: u64) {
         let Some(Reverse(due)) = self.due.pop() else { return };
         self.present = self.present.max(due.tag);
@@ -146,7 +149,7 @@ impl Shares {
         }
     }
 
-    /// Drops flows that were called off from the front.
+    /// Drops cancelled flows from the front.
     fn drop_called_off(&mut self) {
         while let Some(Reverse(due)) = self.due.peek() {
             if self.flows[due.flow as usize].order == due.order {
@@ -158,7 +161,7 @@ impl Shares {
     }
 }
 
-/// Beyond 32, and half of all, those that were called off are cleared away.
+/// Beyond 32, and half of all, cancelled flows are removed.
 const MOST_CALLED_OFF: usize = 32;
 
 #[cfg(test)]
@@ -168,7 +171,7 @@ mod tests {
 
     const FLOWS: usize = 50;
 
-    /// The same by its rules: a list, searched from end to end.
+    /// A reference model of the rules: a list, searched from end to end.
     #[derive(Default)]
     struct Model {
         tags: [u64; 10],
@@ -186,7 +189,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The least tag first, and among equal ones who was due first; and a turn lets as many leave as were due.
+        /// The smallest tag leaves first, and among equal ones the flow that became due first; a turn allows
+        /// as many departures as flows were due.
         #[test]
         fn the_least_tag_leaves_first(ops in prop::collection::vec((0u8..8, 0usize..10, 0u64..50), 1..crate::effort::operations(400) as usize)) {
             let (mut shares, mut model) = (Shares::new(), Model::default());
@@ -231,7 +235,7 @@ mod tests {
         }
     }
 
-    /// However often flows are called off and due again, no more is kept than there is room for.
+    /// However often flows are cancelled and due again, the heap stays bounded.
     #[test]
     fn what_was_called_off_is_cleared_away() {
         let mut shares = Shares::new();

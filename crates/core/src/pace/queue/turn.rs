@@ -12,7 +12,7 @@ use crate::Timestamp;
 
 /// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
 ///
-/// Dropping it early loses nothing: what was not taken is due in the next turn.
+/// Dropping it early loses nothing: packets that were not taken are due in the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a turn hands out packets only through `pop_due`"]
 pub struct DepartureTurn {
@@ -20,7 +20,7 @@ pub struct DepartureTurn {
 }
 
 impl<T> DepartureQueue<T> {
-    /// Begins a turn: [`pop_due`](Self::pop_due) hands out what is due at `now`.
+    /// Begins a turn: [`pop_due`](Self::pop_due) hands out the packets due at `now`.
     ///
     /// # Cost
     /// O(1): one compare when nothing is due.
@@ -36,10 +36,11 @@ impl<T> DepartureQueue<T> {
         DepartureTurn { limit: self.releases.line(self.latest) }
     }
 
-    /// The next packet of the turn, or `None` when the turn is over. It leaves at the time of the turn.
+    /// Returns the next packet of the turn, or `None` when the turn is over. It leaves at the time of the
+    /// turn.
     ///
-    /// One that cannot be sent for want of room is to be kept, and nothing more popped until there is some:
-    /// its time has been counted.
+    /// If it cannot be sent for want of room, keep it, and pop no other until there is room: its departure
+    /// has been counted.
     ///
     /// # Cost
     /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. With
@@ -49,9 +50,9 @@ impl<T> DepartureQueue<T> {
         self.pop_due_at(turn, turn.limit.time())
     }
 
-    /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than
-    /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
-    /// there.
+    /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than a
+    /// burst interval, because each packet is sent by itself: the flow's next packet is then timed from
+    /// `now`.
     pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
         let (index, now) = match &self.shares {
             None => (self.releases.before(turn.limit)?, now.max(turn.limit.time())),
@@ -92,8 +93,8 @@ impl<T> DepartureQueue<T> {
         Some(Popped::Departure(Departure { flow: id, token, bytes, place, due, lateness, ready, more }))
     }
 
-    /// A packet leaves that is not on schedule, or whose flow is not plain: whether the next one leaves with it. `None`
-    /// if it has expired instead.
+    /// Counts the departure of a packet that is not on schedule, or whose flow is not plain. Returns whether
+    /// the next one leaves with it; `None` if it has expired instead.
     #[inline(never)]
     fn departed(&mut self, index: u32, now: Timestamp, ready: Timestamp, bytes: u32) -> Option<bool> {
         let flow = self.flows.at_mut(index)?;
@@ -112,7 +113,7 @@ impl<T> DepartureQueue<T> {
         Some(false)
     }
 
-    /// Who of all that are due by now has the least of its share: in this turn as many as were due when it began.
+    /// Returns the due flow with the smallest tag, as long as the turn allows one more departure.
     #[inline(never)]
     fn next_by_share(&mut self, turn: &DepartureTurn) -> Option<u32> {
         if let Some(batch) = &self.leaving {
@@ -128,7 +129,7 @@ impl<T> DepartureQueue<T> {
         shares.next()
     }
 
-    /// Those that are due before `limit` wait for their share.
+    /// Moves the flows that are due before `limit` to the shares.
     fn share_out(&mut self, limit: Filed) {
         let Some(shares) = &mut self.shares else { return };
         while let Some(flow) = self.releases.before(limit) {
@@ -138,7 +139,8 @@ impl<T> DepartureQueue<T> {
         }
     }
 
-    /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
+    /// Drops the flow's first packet, which has expired: the next one takes its turn, unless it may not leave
+    /// yet.
     #[cold]
     fn passed_over(&mut self, index: u32, now: Timestamp) {
         self.stats.expired += 1;
@@ -152,16 +154,16 @@ impl<T> DepartureQueue<T> {
         }
     }
 
-    /// Reads what the next few packets will need, all at once. With many flows that is far away in memory, and packets
-    /// that are seen to one after the other would each wait for it by themselves.
+    /// Reads the memory that the next few packets need, all at once. With many flows it is not in the cache,
+    /// and packets handled one after the other would each wait for their own miss.
     #[inline]
     fn fetch_ahead(&self) {
         let near = self.releases.upcoming().filter_map(|flow| self.hot.get(flow as usize));
         black_box(near.fold(0, |near, hot| near ^ hot.lane.place));
     }
 
-    /// Counts a packet of a flow into what leaves in one go; whether the flow's next one joins it. If not, it
-    /// has left.
+    /// Adds a packet of a flow to the quantum under way. Returns whether the flow's next one joins it; if
+    /// not, the quantum has left.
     #[inline(never)]
     fn departed_together(&mut self, index: u32, now: Timestamp, bytes: u32) -> bool {
         let Some(flow) = self.flows.at(index) else { return false };
@@ -186,7 +188,7 @@ impl<T> DepartureQueue<T> {
         more
     }
 
-    /// Everything that is leaving has left.
+    /// Ends the quantum under way: all its packets have left.
     pub(super) fn left(&mut self) {
         let Some(batch) = self.leaving.take() else { return };
         if let Some(flow) = self.flows.at_mut(batch.flow) {

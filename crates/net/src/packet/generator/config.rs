@@ -10,7 +10,7 @@ use softtimers_core::Rate;
 pub struct GeneratorConfig {
     /// The frame, from the destination's address on and without a check sequence: 14 to 3,400 bytes.
     pub frame: Vec<u8>,
-    /// The number of first bytes that are written anew for each frame, since those who get one may change it: at most
+    /// The number of first bytes that are rewritten for each frame, because receivers may change it: at most
     /// 128. The headers at least.
     pub head: usize,
     /// The offset in the head at which each frame's number is put, eight bytes in the network's order, from zero on.
@@ -20,14 +20,14 @@ pub struct GeneratorConfig {
     pub due_at: Option<usize>,
     /// The rate in frames a second.
     pub rate: Rate,
-    /// Frames that leave back to back, 1 to 64, in the place of the first. Those that are due within 2 µs leave
-    /// together, too, beyond 500,000 bursts a second.
+    /// The number of frames that leave back to back, 1 to 64, at the scheduled time of the first. Beyond
+    /// 500,000 bursts a second, those that are due within 2 µs also leave together.
     pub burst: u32,
-    /// The time by which it may fall behind its schedule before it skips scheduled times.
+    /// The time by which it may fall behind before it skips scheduled times.
     pub catch_up: Duration,
     /// The number of frames to send; `None` for no end.
     pub count: Option<u64>,
-    /// For how long; at most a day.
+    /// How long to send; at most a day.
     pub duration: Option<Duration>,
 }
 
@@ -57,8 +57,8 @@ impl GeneratorConfig {
         Ok(())
     }
 
-    /// The number of runs of the program that make up a batch, which leaves together: a burst, or as many as are due
-    /// within [`TOGETHER`]. Beginning a batch costs more than a frame.
+    /// The number of runs of the program that make up a batch, which leaves together: a burst, or those that
+    /// are due within [`TOGETHER`]. Beginning a batch costs more than a frame.
     pub(super) fn batch(&self) -> u32 {
         let bursts = ((TOGETHER.as_nanos() as u64) << FRACTION) / self.gap();
         self.burst.max(u32::try_from(bursts * u64::from(self.burst)).unwrap_or(u32::MAX).min(64))
@@ -77,7 +77,7 @@ pub(super) fn invalid(message: String) -> io::Error {
 
 /// Times in the program count fractions of 1/2¹⁶ ns from its start, so that any rate is kept to the millionth.
 pub(super) const FRACTION: u32 = 16;
-/// Three fit into 64 bits so.
+/// Three of them fit into 64 bits.
 pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
-/// No receiver tells frames apart that are so close.
+/// No receiver distinguishes frames that are this close.
 const TOGETHER: Duration = Duration::from_micros(2);

@@ -12,7 +12,7 @@ use softtimers_linux::bpf::code::{
 
 use super::config::{FRACTION, GeneratorConfig};
 
-/// The words that it shares with who runs it, by number. Times are in fractions, from the start on.
+/// The words that it shares with the generator, by number. Times are in fractions, from the start on.
 pub(super) struct Word;
 
 impl Word {
@@ -23,14 +23,14 @@ impl Word {
     /// Frames of this burst that were sent.
     pub(super) const IN_BURST: usize = 2;
     pub(super) const SENT: usize = 3;
-    /// As many are sent at most.
+    /// The maximum number of frames to send.
     pub(super) const MOST: usize = 4;
     /// On the kernel's clock, in nanoseconds.
     pub(super) const START: usize = 5;
     /// No burst is due from then on.
     pub(super) const END: usize = 6;
     pub(super) const CATCH_UP: usize = 7;
-    /// Bursts whose places were given up.
+    /// Skipped bursts.
     pub(super) const FORFEITED: usize = 8;
     /// When this burst was due, as [`START`](Self::START).
     const DUE: usize = 9;
@@ -44,7 +44,7 @@ impl Word {
     pub(super) const COUNT: usize = 15;
 }
 
-/// r7: the frame, r9: the words; r8: the next place, r6: clock checks that are left.
+/// r7: the frame, r9: the words; r8: the next scheduled time, r6: clock checks left.
 pub(super) fn program(config: &GeneratorConfig, interface: u32, words: RawFd) -> Vec<Instruction> {
     let mut code = Code::default();
     code.op(LOAD_WORD, 7, 1, DATA, 0)
@@ -73,7 +73,7 @@ pub(super) fn program(config: &GeneratorConfig, interface: u32, words: RawFd) ->
     code.finish()
 }
 
-/// Until the next place has come; r0 = now.
+/// Waits until the next scheduled time; r0 = now.
 fn wait(code: &mut Code) {
     load(code, 8, Word::NEXT);
     load(code, 2, Word::END);
@@ -90,7 +90,7 @@ fn wait(code: &mut Code) {
         .label("due");
 }
 
-/// Whole intervals beyond what is caught up; r2 = how late it is then.
+/// Skips whole intervals beyond the catch-up limit; r2 = the lateness afterwards.
 fn give_up_places(code: &mut Code) {
     code.op(COPY, 2, 0, 0, 0).op(SUBTRACT_REGISTER, 2, 8, 0, 0);
     load(code, 1, Word::CATCH_UP);
@@ -128,7 +128,7 @@ fn account(code: &mut Code) {
     code.op(STORE_CONSTANT_LONG, 9, 0, at(Word::IN_BURST), 0);
 }
 
-/// Whoever got this frame before may have written into it.
+/// Rewrites the head: previous receivers of this frame may have changed it.
 fn write_head(code: &mut Code, config: &GeneratorConfig) {
     let head = &config.frame[..config.head];
     let words = head.chunks_exact(4);
@@ -177,5 +177,5 @@ fn at(word: usize) -> i16 {
 /// The offset in `struct xdp_md` of the frame's beginning and end.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
-/// At the clock, some 50 µs: meanwhile nothing else of the kernel's runs on this CPU.
+/// The number of clock checks, some 50 µs: no other kernel work runs on this CPU meanwhile.
 const LOOKS: i32 = 2_000;

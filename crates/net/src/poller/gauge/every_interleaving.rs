@@ -1,6 +1,6 @@
 //! Interleavings by loom: `RUSTFLAGS="--cfg loom"`.
 //!
-//! The level is built here once more, from loom's atomics: a [`Gauge`](super::Gauge) of the program stays one of the
+//! The level is built here again, from loom's atomics: the program's [`Gauge`](super::Gauge) keeps the
 //! system's, since loom's exist only within its models.
 
 mod atomic {
@@ -28,7 +28,7 @@ fn no_wake_up_is_lost() {
         });
         let seen = level.wake_at(LOW);
         let woken = consumer.join().unwrap();
-        // What has come to the low mark before anybody wanted to know wakes nobody then, but the next one does.
+        // Reaching the low mark before a request causes no wake-up, but the next packet does.
         assert!(seen <= LOW || woken == 1, "{seen} seen, {woken} wake-ups");
         assert!(woken <= 1);
         assert_eq!(level.depth(), 0);
@@ -51,7 +51,7 @@ fn of_two_consumers_one_wakes() {
     });
 }
 
-/// One puts in while another takes out: none is counted twice or lost.
+/// One thread puts in while another takes out: no packet is counted twice or lost.
 #[test]
 fn what_goes_in_comes_out() {
     loom::model(|| {

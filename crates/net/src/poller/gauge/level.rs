@@ -1,12 +1,12 @@
-//! The depth of a queue, and the depth at which somebody wants to be woken, in one word: [`Level`].
+//! [`Level`]: the depth of a queue, and the depth at which to wake a waiter, in one word.
 //!
 //! ```text
 //!   63          32 31           0
-//!   │   wake at   │    depth    │     wake at: one more than the depth; zero: nobody wants to know
+//!   │   wake at   │    depth    │     wake at: one more than the depth; zero: no waiter
 //! ```
 //!
-//! Who takes packets out sees in the same step whether somebody waits for that, and who begins to wait sees the depth of
-//! the same step: so either the one sees the low mark, or the other wakes it up, and only once.
+//! A consumer sees in the same step whether there is a waiter, and a waiter sees the depth in the same step:
+//! so either the waiter sees the low mark, or the consumer wakes it, exactly once.
 
 use super::atomic::{AtomicU64, Ordering};
 
@@ -23,8 +23,7 @@ impl Level {
         self.change(|depth, wake_at| (depth.saturating_add(packets), wake_at));
     }
 
-    /// Counts `packets` that were taken out, at most all. Returns whether somebody is to be woken for it, which is
-    /// said once.
+    /// Counts `packets` that were taken out, at most all. Returns whether to wake the waiter, only once.
     pub(super) fn took(&self, packets: u32) -> bool {
         let lower = |depth: u32, wake_at| {
             let left = depth.saturating_sub(packets);
@@ -34,7 +33,7 @@ impl Level {
         wake_at != lower(depth, wake_at).1
     }
 
-    /// Somebody wants to know when the depth comes to `depth` or less. Returns what it is now.
+    /// Requests a wake-up when the depth falls to `depth` or less. Returns the present depth.
     pub(super) fn wake_at(&self, depth: u32) -> u32 {
         self.change(|now, _| (now, depth.saturating_add(1))).0
     }
@@ -43,7 +42,7 @@ impl Level {
         halves(self.0.load(Ordering::Acquire)).0
     }
 
-    /// Both halves in one step; returns what they were before.
+    /// Changes both halves in one step; returns their previous values.
     fn change(&self, to: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
         let mut before = self.0.load(Ordering::Relaxed);
         loop {

@@ -1,29 +1,32 @@
-//! How an interface is opened: [`PacketConfig`], and [`Spread`].
+//! The settings of an interface's device: [`PacketConfig`], and [`Spread`].
 
 use std::io;
 
 /// The settings of an interface's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
-    /// The least number of frames that the ring has room for, from 2 to 65,536: the longest burst that is not lost
-    /// while others have their turn.
+    /// The least number of frames that the ring has room for, from 2 to 65,536: the longest burst that
+    /// survives while other devices have their turns.
     pub slots: usize,
     /// The length of frames for which the ring has room, from 64 to 65,536 bytes: usually the interface's greatest
     /// length and 22 bytes of header and tags. Longer ones cost a system call.
     pub max_frame: usize,
     /// The number of frames that may wait to be sent, from 1 to 65,536.
     pub output: usize,
-    /// Take frames for others as well, as long as the device is open. A forwarder of the link layer must.
+    /// Puts the interface into promiscuous mode as long as the device is open. Necessary for a link-layer
+    /// forwarder.
     pub promiscuous: bool,
-    /// Frames that this machine sends, too: for who only listens. A forwarder would take its own for others'.
+    /// Includes frames that this machine sends: for programs that only listen. A forwarder would forward its
+    /// own again.
     pub outgoing: bool,
-    /// Send past the interface's queue (its qdisc), which is cheaper, and neither shaped nor seen by packet sockets of
-    /// others.
+    /// Bypasses the interface's queue (its qdisc), which is cheaper, but such frames are neither shaped nor
+    /// visible to other packet sockets.
     pub bypass_queue: bool,
 }
 
 impl Default for PacketConfig {
-    /// 4,096 slots for frames of up to 1,952 bytes, which is 8 MiB; 1,024 that wait to be sent.
+    /// Returns the defaults: 4,096 slots for frames of up to 1,952 bytes, which is 8 MiB; 1,024 frames
+    /// waiting to be sent.
     fn default() -> Self {
         PacketConfig {
             slots: 4_096,
@@ -61,10 +64,10 @@ pub enum Spread {
     /// By addresses and ports, the same for both directions: frames of one flow stay together, and in order.
     #[default]
     Flow,
-    /// By the CPU on which the kernel received it: for interfaces that spread frames by themselves, to several
-    /// queues.
+    /// By the CPU on which the kernel received it: for interfaces that spread frames over several queues
+    /// themselves.
     Processor,
-    /// In turn, for equal shares; flows are torn apart.
+    /// In turn, for equal shares; splits flows.
     RoundRobin,
     /// To the first whose ring has room.
     Overflow,

@@ -1,4 +1,4 @@
-//! Frames that wait to leave by an interface: [`PacketOutput`].
+//! [`PacketOutput`]: frames that wait to leave by an interface.
 
 use std::fmt;
 use std::io;
@@ -13,15 +13,15 @@ use crate::packet::Interface;
 use crate::poller::device::{Left, Transmit};
 use crate::poller::frame::FrameInfo;
 
-/// Frames that wait to be sent, at most as many as the [configuration](super::PacketConfig::output) says, and of
+/// Frames that wait to be sent, at most the number in the [configuration](super::PacketConfig::output), of
 /// 2,048 bytes on average.
 pub struct PacketOutput {
-    /// Not the one that receives: that is watched, and would be looked at for every frame that has left.
+    /// Not the receiving socket: that is watched, and each sent frame would notify it.
     socket: OwnedFd,
     queue: FrameQueue,
-    /// Frames that could not be sent, and never will be.
+    /// Frames dropped because they cannot be sent.
     dropped: u64,
-    /// Attempts in a row at which nothing was taken.
+    /// Attempts in a row at which no frame was taken.
     stuck: u32,
 }
 
@@ -48,8 +48,8 @@ impl PacketOutput {
         self.queue.len()
     }
 
-    /// Frames that were taken from a handler and then dropped: too long for the interface, or it was switched off, or
-    /// took nothing for many attempts.
+    /// Returns the number of frames that were taken from a handler and then dropped: too long for the
+    /// interface, or it was switched off, or took none in many attempts.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -75,12 +75,12 @@ impl PacketOutput {
                     }
                     self.drop_frames(usize::MAX);
                 }
-                // Nothing goes there now, and later it would be stale.
+                // No frame can leave now, and later it would be stale.
                 Err(error) if is_link_error(&error) => {
                     is_link_down = true;
                     self.drop_frames(usize::MAX);
                 }
-                // About this frame only: too long, too short, of headers that make no sense.
+                // Only about this frame: too long, too short, or malformed headers.
                 Err(_) => self.drop_frames(1),
             }
         };
@@ -99,7 +99,7 @@ impl Transmit for PacketOutput {
     fn queue(&mut self, bytes: &[u8], to: Option<FrameInfo>) -> bool {
         match to.unwrap_or_default().offload.encode(bytes) {
             Ok(offloads) => self.queue.push(&offloads, bytes),
-            // Of a kind that cannot be cut.
+            // It cannot be segmented.
             Err(_) => false,
         }
     }
@@ -114,13 +114,13 @@ impl fmt::Debug for PacketOutput {
     }
 }
 
-/// Says whether there is no room for now, in the socket or in the interface's queue.
+/// Returns whether there is no room for now, in the socket or in the interface's queue.
 fn is_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOBUFS))
 }
 
-/// Attempts at which nothing is taken until what waits is stale, as when a cable was pulled out: at least some
+/// Failed attempts after which waiting frames count as stale, for example without a cable: at least some
 /// milliseconds.
 const PATIENCE: u32 = 64;
-/// Bytes that may be on their way out: an output's frames, with what the kernel counts on top.
+/// The send buffer: an output's frames, with the kernel's overhead.
 const SEND_BUFFER: usize = 4 << 20;

@@ -1,14 +1,14 @@
-//! An interface to listen to, whose frames lie one behind the other: [`PackedDevice`].
+//! [`PackedDevice`]: an interface to capture from, with frames packed one behind the other.
 //!
 //! ```text
 //!   interface ─▶ filter ─▶ block, until it is full or its time is over ─▶ handler
 //!                            └ the next one is not free: counted by the kernel ([`Drops::ring`])
 //! ```
 //!
-//! A frame of 60 bytes takes 144 of the ring, where a [slot](super::PacketDevice) for any frame takes 2 KiB: the same memory
-//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The cost is delay, for nobody sees
-//! a frame before its block is handed over. So it is for who writes frames down, and not for who passes them on: it
-//! sends nothing.
+//! A frame of 60 bytes takes 144 of the ring, where a [slot](super::PacketDevice) for any frame takes 2 KiB:
+//! the same memory buffers 14 times as long, and one wake-up serves a block. The cost is delay, because a
+//! frame cannot be read before its block is handed over. So it is for recording frames, not for forwarding:
+//! it sends nothing.
 
 use std::fs;
 use std::io;
@@ -34,29 +34,29 @@ use crate::poller::watchdog::PERIOD;
 /// The settings of a [`PackedDevice`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackedConfig {
-    /// The size of a block in bytes: a power of two of at least 4 KiB, and of at least a page. It bounds the longest frame, which is
-    /// [cut](PackedConfig::longest) else.
+    /// The size of a block in bytes: a power of two of at least 4 KiB, and of at least a page. It bounds the
+    /// longest frame; longer ones are [truncated](PackedConfig::longest).
     pub block: usize,
     /// The number of blocks, at least two.
     pub blocks: usize,
     /// The longest time until a block with a frame in it is handed over, in whole milliseconds of at least one. Kernels before
     /// 6.18 count in ticks of 1 to 10 ms, and take up to one more.
     ///
-    /// While nobody looks, each such time uses up a block, however little is in it.
+    /// Without a reader, each such time uses up a block, however little is in it.
     pub retire: Duration,
-    /// Take frames for others as well, as long as the device is open.
+    /// Puts the interface into promiscuous mode as long as the device is open.
     pub promiscuous: bool,
-    /// Frames that this machine sends, too.
+    /// Includes frames that this machine sends.
     pub outgoing: bool,
 }
 
 impl PackedConfig {
-    /// The bytes of a frame for which a block has room.
+    /// Returns the longest frame for which a block has room, in bytes.
     pub const fn longest(block: usize) -> usize {
         block.saturating_sub(BLOCK_HEADER + PACKET_HEADER)
     }
 
-    /// Returns how much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
+    /// Returns how much later a block may be handed over here: zero since Linux 6.18, otherwise a tick.
     pub fn lateness() -> Duration {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if version(&release).is_some_and(|version| version >= PRECISE) {
@@ -91,7 +91,7 @@ pub struct PackedDevice {
     output: NoOutput,
     realtime: RealtimeOffset,
     outgoing: bool,
-    /// Frames came since the wake-up was enabled last.
+    /// Whether frames came since the wake-up was last enabled.
     busy: bool,
     presence: Presence,
     drops: Drops,
@@ -105,18 +105,18 @@ pub struct PackedDevice {
 pub struct NoOutput;
 
 impl PackedDevice {
-    /// The frames of this interface that `filter` keeps, and as much of them as it says.
+    /// Opens a device for the frames of this interface that `filter` keeps, truncated as it says.
     ///
     /// # Errors
-    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for a ring of a size that cannot be, or a filter that the
-    /// kernel takes for none; `OutOfMemory` for a ring that the kernel has no room for; what else the system says.
+    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for an invalid ring size, or a filter that
+    /// the kernel rejects; `OutOfMemory` if the kernel has no room for the ring; what else the system says.
     pub fn open(interface: &Interface, config: &PackedConfig, filter: &Filter) -> io::Result<Self> {
         let retire = config.check()?;
         let mut ring = None;
         let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
             ring = Some(BlockRing::map(socket.as_fd(), config.blocks, config.block, retire)?);
             if !config.outgoing {
-                // Where it is not known, they are passed over.
+                // On a kernel without this option, they are skipped when read.
                 let _ = packet::ignore_outgoing(socket.as_fd());
             }
             packet::attach_filter(socket.as_fd(), filter.program())
@@ -146,12 +146,12 @@ impl PackedDevice {
         self.presence.outages
     }
 
-    /// Returns whether the interface was removed: the device is of no more use.
+    /// Returns whether the interface was removed: the device is then useless.
     pub fn is_gone(&self) -> bool {
         self.presence.is_gone()
     }
 
-    /// Lets no frame in any more. What came before is still handed over, in time: see [`waiting`](Self::waiting).
+    /// Accepts no more frames. Earlier ones are still handed over, in time: see [`waiting`](Self::waiting).
     ///
     /// # Errors
     /// The system's error.
@@ -229,7 +229,7 @@ impl Device for PackedDevice {
     }
 
     fn arm(&mut self) -> io::Result<bool> {
-        // A wake-up without a frame is one that has something to say.
+        // A wake-up without a frame means a change of the link.
         if !std::mem::take(&mut self.busy) {
             self.presence.look_at_link(self.socket.as_fd());
         }
@@ -272,7 +272,7 @@ impl Transmit for NoOutput {
     }
 }
 
-/// The frame, with its tag; `None` if it makes no sense.
+/// Returns the frame, with its tag; `None` if it is malformed.
 fn packet<'a>(
     packed: &'a mut Packed<'_>,
     kind: FrameKind,
@@ -287,7 +287,7 @@ fn packet<'a>(
     Some(Packet { bytes: tagged(bytes, tag)?, from, arrived: Some(realtime.monotonic(received)), truncated })
 }
 
-/// The first two numbers of a release; `None` if it does not begin with such.
+/// Returns the first two numbers of a release; `None` if it does not begin with numbers.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -297,7 +297,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 const PRECISE: (u32, u32) = (6, 18);
 const LONGEST_TICK: Duration = Duration::from_millis(10);
 const LEAST_BLOCK: usize = 4_096;
-/// A block of this size is as many pages in a row as the kernel gives at once on all machines.
+/// The largest contiguous allocation of the kernel on all machines.
 const MOST_BLOCK: usize = 4 << 20;
 
 #[cfg(test)]

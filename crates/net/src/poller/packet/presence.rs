@@ -1,4 +1,4 @@
-//! State of a packet socket's interface beside frames: [`Presence`], and [`Losses`].
+//! [`Presence`] and [`Losses`]: the state and the drops of a packet socket's interface.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,13 +21,13 @@ pub(super) struct Presence {
 enum Condition {
     #[default]
     There,
-    /// The interface was removed, and nobody has been told.
+    /// The interface was removed, which has not been reported yet.
     Removed,
     Gone,
 }
 
 impl Presence {
-    /// Fetches what the socket has to say of its interface, if it has.
+    /// Fetches the socket's pending error about its interface.
     pub(super) fn look_at_link(&mut self, socket: BorrowedFd<'_>) {
         match sockopt::take_error(socket) {
             Err(error) if is_link_error(&error) => self.link_is_down(socket),
@@ -42,7 +42,8 @@ impl Presence {
         }
     }
 
-    /// The kernel says that an interface was switched off, and not that it was removed after that.
+    /// Checks for removal: the kernel reports that an interface was switched off, but not that it was then
+    /// removed.
     pub(super) fn look_for_removal(&mut self, socket: BorrowedFd<'_>) {
         if self.condition == Condition::There && matches!(packet::is_bound(socket), Ok(false)) {
             self.condition = Condition::Removed;
@@ -59,7 +60,7 @@ impl Presence {
         Ok(())
     }
 
-    /// Returns whether it was removed, and nobody has been told.
+    /// Returns whether it was removed, and that has not been reported.
     pub(super) fn has_news(&self) -> bool {
         self.condition == Condition::Removed
     }
@@ -69,7 +70,7 @@ impl Presence {
         self.condition != Condition::There
     }
 
-    /// Returns whether there may still be something to find out.
+    /// Returns whether a removal still has to be detected or reported.
     pub(super) fn is_watched(&self) -> bool {
         self.condition != Condition::Gone
     }
@@ -79,7 +80,7 @@ impl Presence {
 #[derive(Debug)]
 pub(super) struct Losses {
     interface: u32,
-    /// The interface's drops before, if they are for this device to tell.
+    /// The interface's drops before, if this device reports them.
     before: Option<u64>,
     /// Frames that came by the ring, and those of them with a tag that the kernel had taken out.
     pub(super) looked: u64,
@@ -91,7 +92,7 @@ impl Losses {
         Losses { interface, before: rtnetlink::dropped(interface).ok(), looked: 0, tagged: 0 }
     }
 
-    /// Another device tells of the same interface.
+    /// Leaves the interface's drops to another device.
     pub(super) fn leave_to_another(&mut self) {
         self.before = None;
     }
@@ -99,7 +100,8 @@ impl Losses {
     /// Brings the interface's drops up to date.
     pub(super) fn count(&self, drops: &mut Drops) {
         if let (Some(before), Ok(now)) = (self.before, rtnetlink::dropped(self.interface)) {
-            // Of those that the ring had no room for nobody says how many had tags: as large a share as of the others.
+            // How many of those that the ring dropped had tags is unknown: assume the same share as of the
+            // others.
             let missed = u128::from(drops.ring) * u128::from(self.tagged);
             let missed = (missed / u128::from(self.looked.max(1))) as u64;
             drops.interface = now.saturating_sub(before).saturating_sub(self.tagged + missed);

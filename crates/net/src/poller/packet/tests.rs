@@ -45,7 +45,7 @@ impl Tap {
         (0..number).for_each(|_| self.send(&frame));
     }
 
-    /// UDP, to be cut into fragments of IP (UFO): the ring's header has no word for it.
+    /// UDP, to be fragmented (UFO): the ring's header cannot describe it.
     fn send_indescribable(&self) {
         let mut header = [1, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         for (at, half) in [(2, 42u16), (4, 1_000), (6, 34), (8, 6)] {
@@ -66,7 +66,7 @@ fn with_tap(test: fn(Tap)) {
     }
 }
 
-/// The kernel gives the slot of such a frame to nobody from then on. The device gets over it.
+/// The kernel never releases the slot of such a frame. The device recovers.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
@@ -90,12 +90,12 @@ fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
         assert_eq!(take(&mut device), 64, "it carries on");
         assert_eq!(device.drops().unwrap().ring, lost + 36);
         assert_eq!(device.drops().unwrap().ring, lost + 36);
-        // A ring that ran over is not mistaken for one that stopped.
+        // A ring that overflowed does not count as stopped.
         assert_eq!(device.renewals(), u64::from(jammed));
     });
 }
 
-/// A poller that sleeps, and whom nobody asks for drops, gets over it by itself.
+/// A sleeping poller recovers by itself, without a call of `drops`.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_poller_that_sleeps_beside_a_jammed_ring_finds_it() {
@@ -103,7 +103,7 @@ fn a_poller_that_sleeps_beside_a_jammed_ring_finds_it() {
         let mut poller: Poller<PacketDevice> = Poller::new().unwrap();
         let policy = DelayBound::new(DelayBoundConfig::default());
         let source = poller.add(tap.device(), SourceConfig::new(policy)).unwrap();
-        // Whether a frame comes in some waits, of which one may end for another reason.
+        // Returns whether a frame comes within some waits, one of which may end for another reason.
         let mut comes = |send: &dyn Fn()| {
             (0..10).any(|_| {
                 send();
@@ -115,10 +115,10 @@ fn a_poller_that_sleeps_beside_a_jammed_ring_finds_it() {
         tap.send_plain(1);
         assert!(comes(&|| ()), "it begins");
         tap.send_indescribable();
-        // Wakes nobody while the ring is jammed; then the watchdog does.
+        // Causes no wake-up while the ring is jammed; then the watchdog does.
         assert!(comes(&|| tap.send_plain(1)), "it carries on");
         let lost = poller.drops(source).unwrap().ring;
-        // A kernel that does not jam loses that frame only, and needs nothing.
+        // A kernel that does not jam loses only that frame, and the ring is not rebuilt.
         assert_eq!(poller.device(source).renewals(), u64::from(lost > 1), "{lost} lost");
     });
 }

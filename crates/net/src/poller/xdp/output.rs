@@ -1,8 +1,8 @@
 //! Frames that leave by an AF_XDP socket.
 //!
 //! A frame that came in by the same memory goes out of it without a copy: its chunk changes hands. Others are
-//! copied into a chunk of the output's. Either way it waits here until its turn, so that the kernel sees nothing
-//! that a handler could still change.
+//! copied into a chunk of the output. Either way it waits here until its turn, so that the kernel never sees
+//! a frame that a handler could still change.
 //!
 //! ```text
 //!   queue ─▶ waiting ── poll_tx: lend, publish, wake once ──▶ send ring ─▶ kernel ─▶ completed ─▶ free chunks
@@ -31,7 +31,7 @@ pub struct XdpOutput {
     to_send: Producer<Descriptor>,
     completed: Consumer<u64>,
     waiting: VecDeque<Waiting>,
-    /// Free chunks, so that the memory's lock is taken seldom.
+    /// Free chunks, so that the memory's lock is rarely taken.
     spare: Vec<Chunk>,
     /// Lent, and not completed.
     flying: usize,
@@ -86,12 +86,13 @@ impl XdpOutput {
         self.waiting.len()
     }
 
-    /// Frames that had to be copied, because they came from elsewhere or go to several outputs.
+    /// Returns the number of frames that had to be copied, because they came from other memory or go to
+    /// several outputs.
     pub fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// Frames that the interface did not take: it is down, or its queue was full.
+    /// Returns the number of frames that the interface did not take: it is down, or its queue was full.
     pub fn dropped(&self) -> u64 {
         self.failed
     }
@@ -106,8 +107,8 @@ impl XdpOutput {
         Ok(Sent {
             done: (before - left).saturating_sub(dropped as usize),
             left: match left {
-                // What is in the ring leaves with the next frame that is queued. To try again and again would cost a
-                // fifth of a CPU for as long as the interface is switched off.
+                // Frames in the ring leave with the next queued frame. Constant retries would cost a fifth of
+                // a CPU as long as the interface is switched off.
                 _ if is_down => Left::Nothing,
                 0 if self.waiting.is_empty() => Left::Nothing,
                 0 => Left::More,
@@ -116,7 +117,7 @@ impl XdpOutput {
         })
     }
 
-    /// Takes back what the kernel has sent.
+    /// Takes back the chunks of sent frames.
     fn reclaim(&mut self) {
         if self.flying == 0 || self.completed.is_empty() {
             return;
@@ -143,7 +144,7 @@ impl XdpOutput {
                 Waiting::Claimed(claim) => match self.umem.settled(claim) {
                     Ok(settled) => settled,
                     Err(claim) => {
-                        // A handler still looks at it.
+                        // A handler still holds it.
                         self.waiting.push_front(Waiting::Claimed(claim));
                         break;
                     }
@@ -159,7 +160,7 @@ impl XdpOutput {
         there
     }
 
-    /// Has the kernel send what is in the ring.
+    /// Makes the kernel send the frames in the ring.
     fn wake(&mut self) -> io::Result<Woken> {
         let (mut dropped, mut is_down) = (0, false);
         let mut left = self.to_send.waiting();
@@ -167,9 +168,9 @@ impl XdpOutput {
             let outcome = wake_sender(self.socket.as_fd());
             let before = std::mem::replace(&mut left, self.to_send.waiting());
             match outcome.as_ref().map_err(Errno::from_io_error) {
-                // It stops at one that the interface does not take.
+                // The kernel stops at a frame that the interface does not take.
                 Err(Some(Errno::BUSY)) => dropped += u64::from(left < before),
-                // Of buffers or of memory none is free, or the kernel's own quota is used up.
+                // No buffer or memory is free, or the kernel's own quota is used up.
                 Ok(()) | Err(Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR)) => {}
                 Err(Some(Errno::NETDOWN)) => {
                     is_down = true;
@@ -184,8 +185,8 @@ impl XdpOutput {
         Ok(Woken { dropped, is_down })
     }
 
-    /// The interface is switched off: what waits would be stale when it is not any more. What is in the ring already
-    /// stays there, at most a quota.
+    /// Drops waiting frames while the interface is switched off: they would be stale later. Frames already in
+    /// the ring stay there, at most a quota.
     fn discard(&mut self) {
         for frame in self.waiting.drain(..) {
             let chunk = match frame {
@@ -197,7 +198,7 @@ impl XdpOutput {
         }
     }
 
-    /// Says whether another frame has room.
+    /// Returns whether another frame has room.
     fn has_room(&mut self) -> bool {
         if self.waiting.len() + self.flying >= self.room {
             self.reclaim();
@@ -258,8 +259,8 @@ impl Transmit for XdpOutput {
     }
 }
 
-/// Ethernet's header: the kernel sends nothing shorter.
+/// Ethernet's header: the kernel sends no shorter frame.
 const SHORTEST: usize = 14;
-/// A turn's worth of chunks, twice: the most that are kept. The memory has them beside those of the rings, or the
-/// smallest ring would run dry.
+/// A turn's worth of chunks, twice: the most that are kept. The memory has them in addition to those of the
+/// rings, or the smallest ring would run dry.
 pub(super) const SPARE: usize = 128;

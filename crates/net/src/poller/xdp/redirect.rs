@@ -1,4 +1,4 @@
-//! The program that gives an interface's frames to AF_XDP sockets.
+//! The program that redirects an interface's frames to AF_XDP sockets.
 //!
 //! ```text
 //!   a frame ──▶ shut? ── yes ──────────────────────────────▶ dropped, counted
@@ -6,9 +6,9 @@
 //!                              └──▶ there; what it has no room for, it counts itself
 //! ```
 //!
-//! Nothing is left to this machine's own stack: it would answer, or forward a frame a second time. The program is
-//! attached by a link that ends with its descriptor, so it is gone with the process however that ends; and one that
-//! is there already stays, whoever put it there.
+//! No frame reaches this machine's own stack, which would answer, or forward a frame a second time. The
+//! program is attached by a link that ends with its descriptor, so it ends with the process in any case; an
+//! existing program is not replaced.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -62,11 +62,11 @@ impl Redirect {
             link => (link, true),
         };
         let link = link.map_err(|error| match Errno::from_io_error(&error) {
-            // Since the check.
+            // Attached since the check.
             Some(Errno::BUSY | Errno::EXIST) => {
                 occupied(name, rtnetlink::xdp_program(interface).ok().flatten())
             }
-            // Of virtual cables: what a driver wants, it tells by a number only.
+            // For virtual cables: the driver reports its requirement only by an error number.
             Some(Errno::RANGE) => trying(error, "attaching an XDP program: the other end's MTU is too large"),
             Some(Errno::NOSPC) => trying(
                 error,
@@ -77,7 +77,7 @@ impl Redirect {
         Ok(Redirect { words: Mutex::new(words), in_driver, _link: link })
     }
 
-    /// Says whether the interface's driver runs the program, rather than the kernel for the driver.
+    /// Returns whether the interface's driver runs the program, rather than the generic kernel code.
     pub(super) fn is_in_driver(&self) -> bool {
         self.in_driver
     }
@@ -106,7 +106,7 @@ fn program(sockets: RawFd, words: RawFd) -> Vec<Instruction> {
         .jump(SKIP_IF_NOT_EQUAL, 1, 0, 0, "drop")
         .load_map(1, MAP, sockets)
         .op(LOAD_WORD, 2, 6, RX_QUEUE_INDEX, 0)
-        .op(SET, 3, 0, 0, XDP_DROP) // what to say if there is no socket
+        .op(SET, 3, 0, 0, XDP_DROP) // the result if there is no socket
         .op(CALL, 0, 0, 0, REDIRECT_MAP)
         .jump(SKIP_IF_EQUAL, 0, 0, XDP_REDIRECT, "end")
         .label("drop")

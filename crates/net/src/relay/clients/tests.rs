@@ -34,8 +34,8 @@ fn table(most: u32) -> Clients<u32> {
 const HONEST: u32 = 1 << 23;
 const FLOOD: u32 = if cfg!(miri) { 2_000 } else { 1_000_000 };
 
-/// A million sources within five seconds, each answered, and one client in two-way use: it keeps its place and its name,
-/// each of the others gets one, and nothing grows.
+/// A million sources within five seconds, each answered, and one client in two-way use: it keeps its place
+/// and its id, each of the others gets one, and memory does not grow.
 #[test]
 fn a_client_in_two_way_use_survives_a_flood_of_a_million_sources() {
     let mut clients = table(100);
@@ -59,7 +59,8 @@ fn a_client_in_two_way_use_survives_a_flood_of_a_million_sources() {
     assert!(clients.outlet(honest).is_some());
 }
 
-/// The table is full of sources that were answered, and more come all the time: who is new has all of twelve answers.
+/// The table is full of sources that were answered, and more come all the time: a new client gets all of its
+/// twelve answers.
 #[test]
 fn a_new_client_is_served_by_a_full_table() {
     let mut clients = table(512);
@@ -74,7 +75,7 @@ fn a_new_client_is_served_by_a_full_table() {
     for question in 0..12 {
         let now = micros(question * 50_000);
         let client = arrive(&mut clients, now, HONEST, 40);
-        // 100 strangers while the answer is on its way.
+        // 100 spoofed sources while the answer is under way.
         spoof(&mut clients, now, 100);
         assert_eq!(clients.answer(now, client, 100), Ok(source(HONEST)), "question {question}");
         spoof(&mut clients, now, 100);
@@ -99,7 +100,7 @@ fn a_place_is_kept_by_turns_and_not_by_the_size_of_packets() {
     assert!(clients.outlet(honest).is_some(), "{:?}", clients.stats);
 }
 
-/// However much it did before: after twenty silent seconds a client gives way to who is there.
+/// However much it did before, after twenty silent seconds a client is evicted before active ones.
 #[test]
 fn what_a_client_did_long_ago_keeps_no_place() {
     let mut clients = table(64);
@@ -120,7 +121,7 @@ fn what_a_client_did_long_ago_keeps_no_place() {
     assert!((0..64).all(|number| clients.heard(seconds(21), source(number), 1).is_none()));
 }
 
-/// The same packets to two tables: who is compared, and so who goes, differs.
+/// With the same packets to two tables, the compared clients differ, and so do the evicted ones.
 #[test]
 fn who_is_evicted_cannot_be_foreseen() {
     let evicted = || {
@@ -133,7 +134,8 @@ fn who_is_evicted_cannot_be_foreseen() {
     assert_ne!(evicted(), evicted());
 }
 
-/// Most of a large table has expired, and then there are no descriptors: while a client is there, one gives way to who is new.
+/// Most of a large table has expired, and then descriptors run out: as long as there is a client, one is
+/// evicted for a new one.
 #[test]
 fn one_of_few_clients_that_are_left_gives_way() {
     let most = if cfg!(miri) { 2_000 } else { 50_000 };
@@ -143,11 +145,11 @@ fn one_of_few_clients_that_are_left_gives_way() {
     for (number, id) in (0..).zip(&all).filter(|(number, _)| !left.contains(number)) {
         assert_eq!(clients.expire(seconds(200), *id), Expiry::Forgotten(number));
     }
-    // Those that came first go first, as all have been as idle.
+    // Those that came first are evicted first, because all have been idle equally long.
     let evicted: Vec<_> = (0..left.len()).map(|_| clients.evict(seconds(200)).unwrap()).collect();
     assert_eq!(evicted, left);
     assert_eq!((clients.evict(seconds(200)), clients.stats.clients), (None, 0));
-    // And the table is whole: it fills again, and each of its clients is found.
+    // And the table is intact: it fills again, and each of its clients is found.
     for number in 0..most {
         let id = arrive(&mut clients, seconds(300), number, 40);
         assert_eq!(clients.heard(seconds(300), source(number), 40), Some(id));
@@ -155,8 +157,9 @@ fn one_of_few_clients_that_are_left_gives_way() {
     assert_eq!((clients.slots.len(), clients.taken.len()), (most as usize, most as usize));
 }
 
-/// Two packets in somebody's name, then many, and 12,000 bytes for each; and the relay is made to forget it again and
-/// again: at no time has the victim got more than three times what was sent in its name.
+/// Two packets with a forged address, then many, with 12,000 bytes of answer for each; and the relay is made
+/// to forget the client again and again: the victim never gets more than three times the traffic sent in its
+/// name.
 #[test]
 fn a_victim_gets_no_more_than_three_times_what_was_sent_in_its_name_for_life() {
     let mut clients = table(8);
@@ -235,7 +238,7 @@ fn who_is_trusted_is_answered_with_all() {
     }
 }
 
-/// Its own packets keep it; what it is sent does not. And its name dies with it.
+/// Its own packets keep it; answers to it do not. And its id dies with it.
 #[test]
 fn a_client_that_has_vanished_is_forgotten() {
     let mut clients = table(1);
@@ -273,7 +276,7 @@ fn a_client_is_answered_three_times_what_it_sent_whenever_it_sends() {
     assert_eq!(clients.answer(now, client, 3), Ok(source));
 }
 
-/// Whatever the hash gives to whom: all have one bound together, and each has a part of it that nobody takes.
+/// However the hash distributes clients: all tables share one bound, and each has a reserved part of it.
 #[test]
 fn tables_of_several_threads_have_one_bound() {
     let limits = ClientLimits::default();
@@ -288,14 +291,14 @@ fn tables_of_several_threads_have_one_bound() {
     // Two of its own, and all eight that are shared.
     assert_eq!(come(&mut tables[0], 10), (10, 0));
     assert_eq!(come(&mut tables[0], 1), (10, 1));
-    // Nobody has taken theirs.
+    // Their reserved places are untouched.
     assert_eq!(come(&mut tables[1], 2), (2, 0));
     assert_eq!(come(&mut tables[1], 1), (2, 1));
     for table in &mut tables[2..] {
         assert_eq!(come(table, 2), (2, 0));
     }
     assert_eq!(tables.iter().map(|table| table.stats.clients).sum::<u32>(), 16);
-    // Places of those that leave are for all again: by their time, and without a socket.
+    // Places of clients that leave are shared again: after expiry, and without a socket.
     let (gone, _) = tables[0].in_slot(0).unwrap();
     assert!(matches!(tables[0].expire(seconds(500), gone), Expiry::Forgotten(_)));
     let (gone, _) = tables[0].in_slot(1).unwrap();

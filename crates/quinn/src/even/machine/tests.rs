@@ -1,5 +1,5 @@
-//! Decisions on a clock that the test moves, over a link that is a line of arithmetic: the next packet leaves it when the one before
-//! has, and is lost if too many wait.
+//! Tests of the decisions on a manual clock, over a simple model of a link: a packet leaves it after the one
+//! before, and is lost if too many wait.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,7 @@ impl Path {
         }
     }
 
-    /// The packets that it holds without a queue.
+    /// Returns the number of packets that it holds without a queue.
     fn holds(&self) -> f64 {
         self.delay as f64 * 1_000.0 / self.each as f64
     }
@@ -134,8 +134,8 @@ fn slow_start_ends_where_the_path_is_full() {
     }
 }
 
-/// A sender that wakes up late has a longer round trip than the shortest one: some of the queue is kept for that. But a few late ACKs in a
-/// row are no queue.
+/// A sender that wakes up late has a longer round trip than the shortest one: it keeps some of the queue for
+/// that. But a few late ACKs in a row are not a queue.
 #[test]
 fn late_wake_ups_neither_end_the_search_early_nor_leave_the_link_idle() {
     for late in [100, 200] {
@@ -148,7 +148,8 @@ fn late_wake_ups_neither_end_the_search_early_nor_leave_the_link_idle() {
     }
 }
 
-/// The queue that has shown was made by the window of a round trip before, and only as much of it stays as had to show.
+/// A queue that shows results from the window of the previous round trip, and only the amount that shows
+/// stays.
 #[test]
 fn a_queue_that_has_shown_drains_to_what_shows() {
     let mut path = Path::new(1_000);
@@ -159,7 +160,8 @@ fn a_queue_that_has_shown_drains_to_what_shows() {
     assert!((2.0..3.0 * SHOWS).contains(&above), "{above:.1} packets");
 }
 
-/// The overshoot is bounded, the window after it is what the path holds, and losses of the same flight cut no further.
+/// The overshoot is bounded, the window after it is the path's capacity, and losses of the same flight cut no
+/// further.
 #[test]
 fn acks_in_lumps_hide_the_rate_and_cost_one_event() {
     let mut path = Path::new(50);
@@ -171,7 +173,7 @@ fn acks_in_lumps_hide_the_rate_and_cost_one_event() {
     assert!((0.6..1.3).contains(&share), "{share:.2}");
 }
 
-/// Somebody else has half of the link while it starts, and goes.
+/// Another flow uses half of the link while this one starts, and then ends.
 #[test]
 fn a_link_that_was_busy_at_the_start_is_found_when_it_is_not() {
     let mut path = Path::new(400);
@@ -261,7 +263,7 @@ fn the_first_window_is_at_least_two_packets() {
     assert_eq!(machine.window(), 2 * PACKET);
 }
 
-/// Packets become longer, as after a probe of the MTU, or shorter again: the window in bytes goes on as it was.
+/// Packets become longer, as after a probe of the MTU, or shorter again: the window in bytes does not change.
 #[test]
 fn another_mtu_neither_raises_the_window_nor_stops_it() {
     let round_trip = Duration::from_millis(20);
@@ -280,7 +282,7 @@ fn another_mtu_neither_raises_the_window_nor_stops_it() {
     }
 }
 
-/// A program that has nothing to send doesn't earn a larger window.
+/// The window does not grow while the program has nothing to send.
 #[test]
 fn idle_time_changes_nothing() {
     let mut path = Path::new(20);

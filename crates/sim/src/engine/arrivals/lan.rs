@@ -1,7 +1,7 @@
-//! Traffic to one host on a shared Ethernet: [`Lan`], for traces of which only the means have survived.
+//! Traffic to one host on a shared Ethernet: [`Lan`], for traces of which only the means are known.
 //!
-//! Packets come in trains, trains in sessions, and between sessions is silence; a share of sessions is a single
-//! packet, as name servers, ARP and file servers send them. Each level has its gaps:
+//! Packets come in trains, trains in sessions, and there is silence between sessions; a share of the sessions
+//! is a single packet, as from name servers, ARP and file servers. Each level has its gaps:
 //!
 //! ```text
 //!   ├── session ──────────────┤                        ├ session ┤      alone
@@ -10,9 +10,9 @@
 //!    gap  pause               idle: as long as it must be for the duration to come out
 //! ```
 //!
-//! Count and duration come out exactly, and so does the mean length: of two lengths there are as many as that takes,
-//! in an order of their own. No packet ends earlier after another than the wire allows, which on 10 Mbit/s is 67 µs
-//! for the shortest: a handler of 5 µs never sees two.
+//! Count, duration and mean length are met exactly: the packets have two lengths, in the numbers that give
+//! the mean, in random order. No packet ends sooner after another than the wire allows, which on 10 Mbit/s is
+//! 67 µs for the shortest: a handler of 5 µs never sees two.
 
 use std::fmt;
 use std::time::Duration;
@@ -40,9 +40,9 @@ pub(crate) struct Lan {
 pub(crate) struct Lengths {
     /// Bytes of a frame without its check sequence.
     pub(crate) short: u16,
-    /// At least as long.
+    /// At least as long as `short`.
     pub(crate) long: u16,
-    /// The packet length between the two.
+    /// The mean packet length, between the two.
     pub(crate) mean: u16,
 }
 
@@ -52,21 +52,21 @@ pub(crate) struct Bursts {
     pub(crate) train: Factor,
     /// Mean time between two of them.
     pub(crate) gap: Duration,
-    /// The share of that which is always there; the rest is exponentially distributed. At most one.
+    /// The constant share of that time; the rest is exponentially distributed. At most one.
     pub(crate) gap_even: Factor,
-    /// Mean trains of a session that is no single packet: at least one.
+    /// Mean trains of a session that is not a single packet: at least one.
     pub(crate) trains: Factor,
     /// Mean time between two of them.
     pub(crate) pause: Duration,
-    /// The evenness of pauses, as for gaps.
+    /// The constant share of pauses, as for gaps.
     pub(crate) pause_even: Factor,
     /// The share of sessions that are a single packet. At most one.
     pub(crate) alone: Factor,
 }
 
 impl Bursts {
-    /// Packets in a train, gap in µs, its even share; trains in a session, pause in µs, its even share; share of single
-    /// packets. All but the times in thousandths.
+    /// Packets in a train, gap in µs, its constant share; trains in a session, pause in µs, its constant
+    /// share; share of single packets. All except the times are in thousandths.
     pub(crate) const fn new(
         train: u32,
         gap: u32,
@@ -88,10 +88,10 @@ impl Bursts {
     }
 }
 
-/// Why there is no such traffic.
+/// The reason why such traffic is impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LanError {
-    /// Gaps and pauses alone take as long as this, longer than the duration, or there is no silence at all.
+    /// Gaps and pauses alone take this long, which exceeds the duration, or there is no silence at all.
     TooDense(Duration),
     /// A mean length that is not between the two lengths.
     Lengths,
@@ -131,7 +131,7 @@ impl Lan {
     }
 }
 
-/// Shares the silence out among the idle gaps by their weights; sums are rounded, not terms.
+/// Distributes the silence among the idle gaps by their weights; rounds sums, not terms.
 fn assemble(lengths: &[u16], gaps: &[Gap], idle: u64, weights: u128) -> Trace {
     let mut builder = TraceBuilder::default();
     let (mut least, mut weight) = (0u64, 0u128);
@@ -165,7 +165,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The next, no shorter than the packet itself on the wire.
+    /// Draws the next gap, at least the packet's time on the wire.
     fn gap(&mut self, wire: u64) -> Gap {
         let Bursts { train, gap, gap_even, trains, pause, pause_even, alone } = self.bursts;
         if !self.single && self.goes_on(train) {
@@ -193,7 +193,7 @@ impl Walk {
     }
 }
 
-/// Deals lengths out as cards are: no number of them is left to chance, only their order.
+/// Deals lengths like cards: only their order is random, not their numbers.
 struct Deal {
     short: u16,
     long: u16,
@@ -222,7 +222,7 @@ impl Deal {
     }
 }
 
-/// Nanoseconds of a frame on 10 Mbit/s, with check sequence, preamble and gap; a short one is filled up.
+/// Nanoseconds of a frame on 10 Mbit/s, with check sequence, preamble and gap; a short frame is padded.
 fn wire(length: u16) -> u64 {
     (u64::from(length.max(60)) + 4 + 8 + 12) * 800
 }

@@ -33,7 +33,7 @@ pub(crate) struct SelfSimilarConfig {
     pub(crate) bytes: u32,
     /// The number of sources, at least one.
     pub(crate) sources: u32,
-    /// α of on and off times: above one and at most two; others count as the nearest.
+    /// α of on and off times: above one and at most two; other values are clamped.
     pub(crate) alpha: Factor,
     /// Mean packets of an on time: at least one.
     pub(crate) train: u32,
@@ -42,7 +42,7 @@ pub(crate) struct SelfSimilarConfig {
 }
 
 impl SelfSimilarConfig {
-    /// 32 sources that are on for a quarter of the time, eight packets each time, with α = 1.2.
+    /// 32 sources, each on for a quarter of the time, with eight packets in each on time and α = 1.2.
     pub(crate) const fn new(mean_gap: Duration, bytes: u32) -> Self {
         let (alpha, on) = (Factor::thousandths(1_200), Factor::thousandths(250));
         SelfSimilarConfig { mean_gap, bytes, sources: 32, alpha, train: 8, on }
@@ -63,7 +63,7 @@ pub(crate) struct SelfSimilar {
     shortest_off: f64,
     alpha: f64,
     random: Random,
-    /// By the time of their next packets: how many packets of the on time come after that.
+    /// Sources by the time of their next packet, each with the number of packets that follow in its on time.
     sources: BinaryHeap<Reverse<(u64, u32, u64)>>,
 }
 
@@ -87,7 +87,7 @@ impl SelfSimilar {
             random: streams.of("self-similar"),
             sources: BinaryHeap::with_capacity(count as usize),
         };
-        // They begin as if off for a while already, each for another while.
+        // Each starts in the middle of an off time, at a random point.
         for source in 0..count {
             let off = traffic.off();
             let at = traffic.random.below(off.saturating_add(1));
@@ -173,7 +173,7 @@ mod tests {
         assert!(similar > 0.75, "self-similar: {similar}");
     }
 
-    /// As slow to settle as everything about it.
+    /// The mean converges as slowly as everything else here.
     #[test]
     fn the_mean_gap_is_the_one_that_is_asked_for() {
         let config = SelfSimilarConfig::new(Duration::from_millis(1), 500);

@@ -12,18 +12,19 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// A host that receives, and what it costs.
+/// A receiving host and its costs.
 #[derive(Clone, Debug)]
 pub(crate) struct AckReceiver {
     /// Interrupt and protocol work for each packet.
     pub(crate) protocol: Duration,
     /// The time that the application needs for each packet it reads.
     pub(crate) read: Duration,
-    /// A read acknowledges if this many packets are unacknowledged: 2, or 3 with options.
+    /// A read sends an ACK if this many packets are unacknowledged: 2, or 3 with options.
     pub(crate) every: u64,
-    /// The application does something else: in each of the first, for the second from its start on.
+    /// The application does not read: in each period of the first length, for the second length from its
+    /// start.
     pub(crate) away: (Duration, Duration),
-    /// The delayed-ACK timer goes off at multiples of this.
+    /// The delayed-ACK timer fires at multiples of this.
     pub(crate) delayed_acks: Duration,
     pub(crate) state: State,
 }
@@ -34,11 +35,11 @@ pub(crate) struct State {
     unacknowledged: u64,
     reading: Option<Read>,
     interrupts_until: Timestamp,
-    /// When the delayed-ACK timer acknowledges what no read has.
+    /// When the delayed-ACK timer acknowledges packets that no read has acknowledged.
     delayed_ack: Timestamp,
 }
 
-/// A read of the application, and when it is done if nothing interrupts it.
+/// A read of the application, and when it ends if nothing interrupts it.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     packets: u64,
@@ -65,7 +66,7 @@ impl AckReceiver {
         }
     }
 
-    /// A packet has come.
+    /// Handles the arrival of a packet.
     pub(crate) fn packet(&mut self, now: Timestamp) {
         self.state.interrupts_until = self.state.interrupts_until.max(now) + self.protocol;
         if let Some(read) =
@@ -83,14 +84,15 @@ impl AckReceiver {
         }
     }
 
-    /// Returns when it acts next, if no packet comes.
+    /// Returns when it acts next if no packet arrives.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let read = self.state.reading.map(|read| read.done);
         let timer = (self.state.unacknowledged > 0).then_some(self.state.delayed_ack);
         read.into_iter().chain(timer).min()
     }
 
-    /// The time has come; returns how many packets the ACK acknowledges, if it sends one.
+    /// Acts at the time from [`poll_at`](Self::poll_at); returns how many packets the ACK acknowledges, if it
+    /// sends one.
     pub(crate) fn act(&mut self, now: Timestamp) -> Option<u64> {
         let mut least = 1;
         if let Some(read) = self.state.reading.filter(|read| read.done <= now) {

@@ -1,8 +1,8 @@
-//! The beginning of a sender that does not know what the path carries: [`SlowStart`], with which pacing from the first
-//! packet is compared.
+//! Slow start, for a sender that does not know the capacity of the path: [`SlowStart`]. Pacing from the first
+//! packet is compared with it.
 //!
-//! Two packets, and two more for each one that is acknowledged (soft timers A.2), until the window is as large as
-//! it may be; from then on one for one:
+//! It sends two packets, and two more for each one that is acknowledged (soft timers A.2), until the window
+//! has its full size; then one for one:
 //!
 //! ```text
 //!   round trip   1      2        3             4                        as many as the path holds
@@ -10,10 +10,10 @@
 //!                └─ ACKs ─┘└─ ACKs ─┘
 //! ```
 //!
-//! Until then it sends less than the path would carry, and a small transfer ends before that is over. What an ACK releases
-//! leaves at once.
+//! Until then it sends less than the path could carry, and a small transfer ends before that. Packets that an
+//! ACK releases leave at once.
 
-/// The window of slow start, in packets: tell it what is acknowledged and it says how many may leave.
+/// The window of slow start, in packets: it takes acknowledgements and returns how many packets may leave.
 ///
 /// # Cost
 /// 32 bytes; everything is O(1).
@@ -31,27 +31,27 @@ pub(crate) enum Growth {
     /// Each packet that is acknowledged, as the paper says (A.2): twice as many in each round trip.
     #[default]
     PerPacket,
-    /// Each ACK, however many it acknowledges, as most senders of the time did (RFC 2581 §3.1). A receiver that
-    /// acknowledges every second packet makes it half as many more in each round trip.
+    /// Each ACK, however many packets it acknowledges, as in most senders of the time (RFC 2581 §3.1). With a
+    /// receiver that acknowledges every second packet, the window grows by half in each round trip.
     PerAck,
 }
 
 impl SlowStart {
-    /// Nothing has been sent. The window grows up to `most` packets: what the path holds, or the receiver
-    /// takes; never below two.
+    /// Creates it with nothing sent. The window grows up to `most` packets, the capacity of the path or of
+    /// the receiver; never below two.
     pub(crate) fn new(most: u64, growth: Growth) -> Self {
         SlowStart { window: INITIAL, most: most.max(INITIAL), in_flight: 0, growth }
     }
 
-    /// Begins, or begins anew after an idle time: the window is two packets. Returns how many may leave at
-    /// once; those count as sent.
+    /// Begins, also again after an idle time: the window is two packets. Returns how many may leave at once;
+    /// those count as sent.
     pub(crate) fn begin(&mut self) -> u64 {
         self.window = INITIAL;
         self.release()
     }
 
     /// An ACK acknowledges `packets` more. Returns how many may leave at once; those count as sent.
-    /// More than are in flight, as a receiver may claim, count as all of them.
+    /// If a receiver claims more than are in flight, all in flight are acknowledged.
     pub(crate) fn on_ack(&mut self, packets: u64) -> u64 {
         let packets = packets.min(self.in_flight);
         self.in_flight -= packets;
@@ -76,15 +76,15 @@ impl SlowStart {
     }
 }
 
-/// The paper's, and RFC 2581's.
+/// The paper's and RFC 2581's initial window.
 const INITIAL: u64 = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the window after each round trip, in which all that is in flight is acknowledged, `at_once` packets an
-    /// ACK.
+    /// Returns the window after each round trip, in which all packets in flight are acknowledged, `at_once`
+    /// packets by each ACK.
     fn round_trips(mut sender: SlowStart, at_once: u64) -> [u64; 6] {
         let mut in_flight = sender.begin();
         core::array::from_fn(|_| {

@@ -23,8 +23,8 @@ fn big_ack_share(receiver: AckReceiver, gap: Duration) -> f64 {
     acks.iter().filter(|&&(_, packets)| packets > 3).count() as f64 / acks.len() as f64
 }
 
-/// Soft timers A.3: as long as a packet is processed before the next one comes, every second (third) one is
-/// acknowledged; as soon as it is not, interrupts starve the reader, and ACKs grow.
+/// Soft timers A.3: while each packet is processed before the next one arrives, every second (third) one is
+/// acknowledged; otherwise interrupts starve the reader, and ACKs grow.
 #[test]
 fn acks_are_big_when_processing_takes_longer_than_the_interarrival_time() {
     let receiver = AckReceiver::new(micros(40), micros(60), DELAYED_ACKS);
@@ -39,8 +39,8 @@ fn acks_are_big_when_processing_takes_longer_than_the_interarrival_time() {
     assert!(shares[0] > 0.0 && shares.is_sorted(), "{shares:?}");
 }
 
-/// A browser that draws does not read: one ACK follows for everything, from the delayed-ACK timer or the
-/// next read.
+/// A browser that is drawing does not read: one ACK follows for all packets, from the delayed-ACK timer or
+/// the next read.
 #[test]
 fn acks_are_big_when_the_application_reads_late() {
     let receiver = AckReceiver::new(micros(10), micros(20), DELAYED_ACKS);
@@ -57,7 +57,7 @@ fn acks_are_big_when_the_application_reads_late() {
 }
 
 /// The same path and receiver for each answer: 100 Mbit/s, a round trip of 10 ms, and an application that
-/// looks away in each 200 ms; if for longer than the round trip, one ACK empties the whole window.
+/// stops reading in each 200 ms; if for longer than the round trip, one ACK releases the whole window.
 fn with(answer: Answer, away: u64) -> PathStats {
     let away = (Duration::from_millis(200), Duration::from_millis(away));
     let receiver = AckReceiver { away, ..AckReceiver::new(micros(20), micros(40), DELAYED_ACKS) };
@@ -77,7 +77,7 @@ fn paced() -> Answer {
 }
 
 /// Soft timers A.3: cutting the window or capping the burst also keeps the queue short, but drains the
-/// pipe. Paced sending keeps both.
+/// pipe. Pacing keeps the queue short and the pipe full.
 #[test]
 fn pacing_fills_the_pipe_where_other_answers_drain_it() {
     let clocked = with(Answer::SelfClocked, 15);
@@ -99,7 +99,7 @@ fn pacing_fills_the_pipe_where_other_answers_drain_it() {
     assert!(clocked.longest_queue >= 80 && spread.longest_queue <= 20, "{report:?}");
 }
 
-/// A pause says that the receiver was away, not that the path is slow: the mean does not follow it.
+/// A pause means that the receiver did not read, not that the path is slow, so the mean does not follow it.
 #[test]
 fn pauses_of_the_receiver_do_not_slow_the_sender_down() {
     for away in [2, 5, 10, 20, 30, 50, 80] {
@@ -112,7 +112,7 @@ fn pauses_of_the_receiver_do_not_slow_the_sender_down() {
 }
 
 /// A receiver that is slower than the link answers a burst with a big ACK, which releases the next burst:
-/// self-clocking keeps that up for ever, though the window is far from what either can carry. Pacing ends it
+/// self-clocking continues that for ever, though the window is far below the capacity of both. Pacing ends it
 /// (soft timers A.3).
 #[test]
 fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
@@ -136,8 +136,8 @@ fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
     assert!(spread.acknowledged * 100 >= clocked.acknowledged * 95, "{report:?}");
 }
 
-/// Where the round trip is short and nothing slows the sender down, pacing changes nothing that the network would
-/// notice: only there can its cost be measured by itself (soft timers §5.5).
+/// With a short round trip and an unhindered sender, pacing makes no difference to the network: only there
+/// can its cost be measured alone (soft timers §5.5).
 #[test]
 fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
     let send = |answer| {

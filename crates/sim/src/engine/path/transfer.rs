@@ -1,4 +1,4 @@
-//! A number of packets to a client far away, in virtual time: the time until the last one is there.
+//! A transfer of N packets to a distant client, in virtual time: the time until the last one arrives.
 //!
 //! ```text
 //!   client    SYN ╲      ╱ request ╲                       ╱ first … last ╱ done
@@ -23,7 +23,7 @@ pub(crate) enum Sender {
     SlowStart(SlowStart),
     /// Evenly, at the rate at which the train begins.
     Paced(StartRate),
-    /// Evenly, and at twice the rate in each round trip, until the capacity is reached.
+    /// Evenly, doubling the rate in each round trip until the capacity is reached.
     Climbing(StartRate),
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Transfer {
     pub(crate) link: Duration,
     /// The delay each way.
     pub(crate) delay: Duration,
-    /// There is no connection yet.
+    /// Whether the connection must be set up first.
     pub(crate) set_up: bool,
-    /// It acknowledges every packet, or every second one and what a timer finds.
+    /// It acknowledges every packet, or every second one and the rest by a timer.
     pub(crate) receiver: AckReceiver,
 }
 
@@ -67,7 +67,7 @@ struct Run {
     transfer: Transfer,
     /// The clock of a paced sender, and when its next packet is due.
     clock: Option<(RateClock, Timestamp)>,
-    /// The packet whose ACK says that the path has carried the present rate.
+    /// The packet whose ACK shows that the path has carried the present rate.
     proof: u64,
     sent: u64,
     acknowledged: u64,

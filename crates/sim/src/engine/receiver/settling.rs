@@ -1,4 +1,4 @@
-//! From which packet on the delays of a run are steady: [`Settling`].
+//! Finds the packet from which on the delays of a run are steady: [`Settling`].
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use softtimers_core::Timestamp;
 use super::ReceiverEvent;
 use crate::mser_5;
 
-/// Watches the delays of the first packets, for the rule [`mser_5`].
+/// Collects the delays of the first packets for the rule [`mser_5`].
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     waiting: VecDeque<Timestamp>,
@@ -16,7 +16,7 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    /// Sees an event of the run.
+    /// Records an event of the run.
     pub(crate) fn watch(&mut self, at: Timestamp, event: ReceiverEvent) {
         match event {
             ReceiverEvent::Arrival if self.delays.len() + self.waiting.len() < OBSERVED => {
@@ -31,20 +31,20 @@ impl Settling {
         }
     }
 
-    /// The packets that belong to the beginning; `None` if those that were watched do not tell.
+    /// Returns the number of packets in the warm-up; `None` if the observed packets do not show it.
     pub(crate) fn settled(&self) -> Option<u64> {
         mser_5(&self.delays).map(|packets| packets as u64)
     }
 }
 
-/// The packets that are watched.
+/// The number of observed packets.
 const OBSERVED: usize = 5_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A run of single packets, each of which waits as long as `delay` says.
+    /// A run of single packets, each delayed by `delay`.
     fn settled(packets: u64, delay: impl Fn(u64) -> u64) -> Option<u64> {
         let mut settling = Settling::default();
         for packet in 0..packets {
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(settled(1_000, |_| 20), Some(0));
         assert_eq!(settled(1_000, |packet| packet), None, "it never is");
         assert_eq!(settled(9, |_| 20), None, "too few");
-        // What comes after those that are watched changes nothing.
+        // Packets after the observed ones make no difference.
         assert_eq!(settled(9_000, |packet| if packet < 5_000 { 20 } else { 900 }), Some(0));
     }
 }

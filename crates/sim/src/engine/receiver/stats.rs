@@ -1,4 +1,4 @@
-//! The sums of a run: the columns of HIP's Table 3, and what they are made of.
+//! The sums of a run: the columns of HIP's Table 3 and their parts.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use std::time::Duration;
 pub(crate) struct ReceiveStats {
     /// From time zero to the end of the last look.
     pub(crate) span: Duration,
-    /// Looks that an interrupt began.
+    /// Looks begun by an interrupt.
     pub(crate) interrupts: u64,
-    /// Packets that interrupts took.
+    /// Packets taken by interrupts.
     pub(crate) by_interrupt: u64,
     pub(crate) polls: u64,
-    /// Packets that polls took.
+    /// Packets taken by polls.
     pub(crate) by_poll: u64,
-    /// Polls that found nothing.
+    /// Empty polls.
     pub(crate) unsuccessful: u64,
     /// Changes from interrupts to polls and back.
     pub(crate) switches: u64,
     /// Bytes of all packets.
     pub(crate) bytes: u64,
     pub(crate) longest_delay: Duration,
-    /// Packets that found no room.
+    /// Packets lost because the device was full.
     pub(crate) lost: u64,
-    /// All looks and changes.
+    /// The time of all looks and changes.
     busy: u128,
     /// The sum over all packets, in nanoseconds.
     delay: u128,
 }
 
 impl ReceiveStats {
-    /// Packets that were taken.
+    /// Returns the number of packets taken.
     pub(crate) fn packets(&self) -> u64 {
         self.by_interrupt + self.by_poll
     }
@@ -55,7 +55,7 @@ impl ReceiveStats {
         ratio(self.by_poll, self.polls)
     }
 
-    /// The share of polls that found nothing; zero without polls.
+    /// The share of empty polls; zero without polls.
     #[cfg(test)]
     pub(crate) fn unsuccessful_share(&self) -> f64 {
         ratio(self.unsuccessful, self.polls)
@@ -67,7 +67,7 @@ impl ReceiveStats {
         self.busy as f64 / (self.span.as_nanos() as f64).max(1.0)
     }
 
-    /// CPU time in nanoseconds, with what changes of mode took.
+    /// CPU time in nanoseconds, changes of mode included.
     #[cfg(test)]
     pub(crate) fn busy_nanos(&self) -> u128 {
         self.busy

@@ -1,32 +1,33 @@
-//! The ways in which a CPU comes to look when a policy wants it to: [`Timing`].
+//! The ways in which a CPU carries out the polls that a policy asks for: [`Timing`].
 
 use std::time::Duration;
 
 use softtimers_core::{Config, Random, Slack, SoftTimers, TimerId, Timestamp, TriggerState, WebServer};
 
-/// A way in which polls come about.
+/// A way to carry out polls.
 ///
 /// ```text
 ///   wanted        |              |
-///   Clock         P              P              by the interrupt of a clock that comes anyway: at the very time
-///   Always     PPPPPPPPPPPPPPPPPPPPPPPP         by a loop that does nothing else
-///   Passing    P    P P      P  P     P         whenever the CPU passes: only packets that wait matter
+///   Clock         P              P              by the interrupt of a clock that runs in any case: exactly on time
+///   Always     PPPPPPPPPPPPPPPPPPPPPPPP         by a loop that only polls
+///   Passing    P    P P      P  P     P         at trigger states: only waiting packets matter
 ///   Soft       ' ' ' 'P  '  '    'P   '         at the first trigger state from the time on, by soft timers
 /// ```
 #[derive(Debug)]
 pub(crate) enum Timing {
-    /// Polls are at their times: the clock's handler counts ticks, which costs no switch of context (HIP §3).
+    /// Polls happen exactly at their times: the clock's handler counts ticks, which costs no context switch
+    /// (HIP §3).
     Clock,
-    /// Polls follow each other, by a policy that never changes its mind.
+    /// Polls follow each other without a pause, by a policy that never stops polling.
     Always,
-    /// Polls are wherever the CPU passes.
+    /// Polls happen at trigger states.
     Passing(Passing),
     /// Polls are soft events (HIP §5, last but one paragraph).
     Soft(Box<Soft>),
 }
 
 impl Timing {
-    /// Trigger states at random, on average so far apart: context switches, about every 50 µs in HIP §5.
+    /// Random trigger states with this mean interval: context switches, about every 50 µs in HIP §5.
     pub(crate) fn passing(mean: Duration, seed: u64) -> Self {
         Timing::Passing(Passing { mean, random: Random::stream(seed, PASSING), next: None })
     }
@@ -38,7 +39,7 @@ impl Timing {
         Timing::Soft(Box::new(Soft { timers: SoftTimers::new(Config::default()), states, at, wanted: None }))
     }
 
-    /// Says whether the CPU has nothing else to do between polls. Where there are trigger states it is saturated.
+    /// Returns whether the CPU is idle between polls. With trigger states it is saturated.
     pub(super) fn is_idle_between(&self) -> bool {
         !matches!(self, Timing::Soft(_) | Timing::Passing(_))
     }
@@ -47,8 +48,7 @@ impl Timing {
         matches!(self, Timing::Always)
     }
 
-    /// Returns when the next look can be, for a poll that is wanted at `time`, unless the packet that comes next
-    /// changes that.
+    /// Returns when the next look can be, for a poll planned at `time`, unless the next packet changes that.
     pub(super) fn poll(&mut self, now: Timestamp, time: Timestamp, arrival: Option<Timestamp>) -> Timestamp {
         match self {
             Timing::Soft(soft) => soft.want(now, time, arrival),
@@ -56,7 +56,7 @@ impl Timing {
         }
     }
 
-    /// Says whether there is a poll when that time has come.
+    /// Returns whether there is a poll at that time.
     pub(super) fn is_look(&mut self, time: Timestamp) -> bool {
         match self {
             Timing::Soft(soft) => soft.trigger(time),
@@ -64,7 +64,7 @@ impl Timing {
         }
     }
 
-    /// Returns when the CPU passes next after a packet that arrived at `oldest`.
+    /// Returns the next trigger state after a packet that arrived at `oldest`.
     pub(super) fn passing_after(&mut self, oldest: Timestamp) -> Timestamp {
         match self {
             Timing::Passing(passing) => passing.after(oldest),
@@ -72,7 +72,7 @@ impl Timing {
         }
     }
 
-    /// The mean number of passages from `from` to `to`.
+    /// Returns the mean number of trigger states from `from` to `to`.
     pub(super) fn passed(&self, from: Timestamp, to: Timestamp) -> u64 {
         match self {
             Timing::Passing(passing) => {
@@ -92,8 +92,8 @@ impl Timing {
     }
 }
 
-/// Exponentially distributed intervals, so the time from any moment to the next trigger state is, too. How many
-/// there were since the last look, which only the count of empty polls needs, is taken to be the mean number.
+/// Exponentially distributed intervals, so the time from any moment to the next trigger state is exponential
+/// too. The number since the last look, needed only for the count of empty polls, is taken to be the mean.
 #[derive(Debug)]
 pub(crate) struct Passing {
     mean: Duration,
@@ -111,7 +111,7 @@ impl Passing {
     }
 }
 
-/// The real [`SoftTimers`], triggered on the states of [`WebServer`] while a poll is wanted.
+/// The real [`SoftTimers`], triggered at the states of [`WebServer`] while a poll is planned.
 #[derive(Debug)]
 pub(crate) struct Soft {
     timers: SoftTimers<()>,
@@ -122,8 +122,8 @@ pub(crate) struct Soft {
 }
 
 impl Soft {
-    /// Passes by the trigger states at which nothing can be due: before that time, and before an arrival that may change it.
-    /// They are nine tenths of all, and need not be asked one by one.
+    /// Skips the trigger states at which nothing can be due: before that time, and before an arrival that may
+    /// change it. They are nine tenths of all, and need not be checked one by one.
     fn want(&mut self, now: Timestamp, time: Timestamp, arrival: Option<Timestamp>) -> Timestamp {
         if self.wanted.is_none_or(|(_, wanted)| wanted != time) {
             self.cancel();
@@ -145,7 +145,7 @@ impl Soft {
         fired
     }
 
-    /// The end of a look is a trigger state itself.
+    /// The end of a look is itself a trigger state.
     fn looked(&mut self, end: Timestamp) {
         self.cancel();
         self.at = end + self.states.next().unwrap_or_default();
@@ -158,5 +158,5 @@ impl Soft {
     }
 }
 
-/// The stream of random numbers that the trigger states have to themselves.
+/// The random number stream of the trigger states.
 const PASSING: u64 = 0x7061_7373;

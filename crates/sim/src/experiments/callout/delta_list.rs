@@ -1,9 +1,9 @@
 //! The list of older BSD kernels: sorted, each entry with the ticks from the one before it.
 //!
-//! Set and cancel walk it, so their cost grows with what is outstanding; `steps` counts that walk. The experiment
-//! prices it, and the bench of the same name takes its time.
+//! Set and cancel walk it, so their cost grows with the number outstanding; `steps` counts the entries
+//! passed. The experiment converts that to time, and the benchmark of the same name measures it.
 
-/// A function and its argument, as numbers: nobody calls them here.
+/// A function and its argument, as numbers: they are never called here.
 pub type Callout = [usize; 2];
 
 /// Callouts in a sorted list with differential times (Costello & Varghese, "Existing implementation").
@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl DeltaList {
-    /// Returns the number of entries passed by in all walks so far.
+    /// Returns the number of entries passed in all walks so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -32,7 +32,7 @@ impl DeltaList {
     /// Sets a callout `ticks` ahead, at least one, behind those of the same tick.
     ///
     /// # Cost
-    /// O(n): all before it are passed by.
+    /// O(n): it passes all entries before it.
     pub fn set(&mut self, ticks: u64, callout: Callout) {
         let mut left = ticks.max(1) as i64;
         let (mut before, mut at) = (None, self.first);
@@ -52,7 +52,7 @@ impl DeltaList {
     /// Cancels a callout and returns whether it was outstanding. The list knows no handles.
     ///
     /// # Cost
-    /// O(n): all before it are passed by, and all there are if there is none.
+    /// O(n): it passes all entries before it, or all if it is not found.
     pub fn cancel(&mut self, name: Callout) -> bool {
         let (mut before, mut at) = (None, self.first);
         while let Some(index) = at {
@@ -71,8 +71,8 @@ impl DeltaList {
         false
     }
 
-    /// Takes a clock interrupt, without running what is due: all leading entries that are due or overdue and the first one
-    /// that is not lose a tick. Returns how many of them were overdue, or became so.
+    /// Takes a clock interrupt, without running what is due: all leading entries that are due or overdue, and
+    /// the first that is not, lose a tick. Returns how many of them are overdue now.
     pub fn hardclock(&mut self) -> u64 {
         let (mut at, mut overdue) = (self.first, 0);
         while let Some(index) = at {
@@ -87,7 +87,7 @@ impl DeltaList {
         overdue
     }
 
-    /// Returns whether softclock is wanted: the first callout is due.
+    /// Returns whether softclock must run: the first callout is due.
     pub fn is_due(&self) -> bool {
         self.first.is_some_and(|index| self.entries[index].delta <= 0)
     }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(deltas(&list), [2]);
     }
 
-    /// Table I: a timer that is set beyond all others, and cancelled, passes each of them twice.
+    /// Table I: a timer that is set after all others and cancelled passes each of them twice.
     #[test]
     fn set_and_cancel_are_linear() {
         let steps = |outstanding: u64| {

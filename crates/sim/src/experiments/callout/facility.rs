@@ -1,4 +1,5 @@
-//! The three timer facilities of the paper's test, each operation priced in instructions by Table II.
+//! The three timer facilities of the paper's test. The cost of each operation is in instructions, from Table
+//! II.
 //!
 //! | | old: [`DeltaList`] | new: [`core::bsd`](softtimers_core::bsd) |
 //! |---|---|---|
@@ -7,17 +8,17 @@
 //! | set, cancel by function and argument | 46 + 11 *t*, 45 + 11 *t* | 81, 80 + 11 *h* |
 //! | set, cancel by handle | | 60, 55 |
 //!
-//! The letters are counted while the structures run: *t* timers passed by in the list, *v* that were overdue, *h* in a
-//! chain of the hash table that were others, *e*, *m*, *n* that expired, *i* ticks that softclock was behind. Our
-//! wheel does not count timers down, which is *k*: it brings them nearer, seldom, up to 52 in a step, and a step has the
-//! cost of 52 *k*.
+//! The letters are counted while the structures run: *t* timers passed in the list, *v* overdue ones, *h*
+//! other timers in a chain of the hash table, *e*, *m*, *n* expired ones, *i* ticks that softclock was
+//! behind. *k* counts timers down; this library's wheel cascades them instead, rarely, up to 52 in a step,
+//! and a step has the cost of 52 *k*.
 
 use softtimers_core::bsd::{Callouts, Handle};
 
 use super::delta_list::{Callout, DeltaList};
 use crate::constants::Callout as Prices;
 
-/// One of them, with the costs of Table II.
+/// One facility, with the costs of Table II.
 #[derive(Debug)]
 pub(super) struct Facility {
     structure: Structure,
@@ -34,7 +35,7 @@ enum Structure {
     Handles(Callouts<Callout>),
 }
 
-/// The name by which a callout is found again.
+/// The identity by which a callout is found again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
     Call(Callout),
@@ -52,7 +53,7 @@ impl Facility {
         Facility { structure, prices: *prices }
     }
 
-    /// Sets a callout `ticks` ahead. Returns its name, and the cost.
+    /// Sets a callout `ticks` ahead. Returns its identity, and the cost.
     pub(super) fn set(&mut self, ticks: u64, call: Callout) -> (Name, u64) {
         let of = self.prices;
         match &mut self.structure {
@@ -89,7 +90,8 @@ impl Facility {
         }
     }
 
-    /// A clock interrupt. Of softclock, if it is wanted, what it costs to begin; and the cost.
+    /// Takes a clock interrupt. Returns the initial cost of softclock, if it must run, and the cost of
+    /// hardclock.
     pub(super) fn hardclock(&mut self) -> (Option<u64>, u64) {
         let of = self.prices;
         match &mut self.structure {
@@ -125,7 +127,7 @@ impl Facility {
         (call, u64::from(call.is_some()) * each + (self.moves() - before) * step(&of))
     }
 
-    /// Timers passed by in searches so far: *t* or *h*.
+    /// Timers passed in searches so far: *t* or *h*.
     pub(super) fn passed(&self) -> u64 {
         match &self.structure {
             Structure::Old(list) => list.steps(),
@@ -133,7 +135,7 @@ impl Facility {
         }
     }
 
-    /// Steps so far in which the wheel brought timers nearer.
+    /// Cascade steps of the wheel so far.
     pub(super) fn moves(&self) -> u64 {
         match &self.structure {
             Structure::Old(_) => 0,
@@ -142,7 +144,7 @@ impl Facility {
     }
 }
 
-/// The cost of a step that brings four chunks of 13 timers nearer.
+/// The cost of a step that cascades four chunks of 13 timers.
 fn step(of: &Prices) -> u64 {
     of.wheel_traversed * 4 * 13
 }

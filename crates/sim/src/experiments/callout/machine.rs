@@ -1,4 +1,4 @@
-//! The machine on which the facilities run: one CPU, a clock that interrupts it, and a stream of timers.
+//! The machine for the facilities: one CPU, a clock that interrupts it, and a stream of timers.
 //!
 //! ```text
 //!   process     │ call │ set ▓ │ cancel ▓ │ call │ set ▓ …          ▓ interrupts are held off
@@ -22,7 +22,7 @@ pub(super) struct CalloutMachine {
     next_tick: u64,
     period: u64,
     pub(super) instruction: u64,
-    /// Softclock runs: it does not run in itself.
+    /// Softclock is running, so it does not start again.
     soft: bool,
     pub(super) found: CalloutStats,
 }
@@ -56,7 +56,7 @@ impl CalloutMachine {
         }
     }
 
-    /// Before the clock is started. The farthest first: the old list is walked from the nearest.
+    /// Before the clock is started. The latest first: the old list is walked from the earliest.
     pub(super) fn fill(&mut self, parameters: &Parameters, timers: u64, streams: Streams) {
         let (far, mut random) = (parameters.count("far"), streams.of("outstanding"));
         let mut ahead: Vec<u64> = (0..timers).map(|_| far - random.below(far / 2)).collect();
@@ -67,7 +67,7 @@ impl CalloutMachine {
         }
     }
 
-    /// All iterations, and how many of them were cancelled.
+    /// Runs all iterations; returns how many were cancelled.
     pub(super) fn work(&mut self, parameters: &Parameters, streams: Streams, steps: &Steps) -> u64 {
         let (far, timeout) = (parameters.count("far"), parameters.limit("timeout"));
         let answer = parameters.time("answer").as_nanos() as u64;
@@ -109,7 +109,7 @@ impl CalloutMachine {
         }
     }
 
-    /// The timers are changed, and interrupts held off meanwhile.
+    /// Timers are changed, with interrupts disabled.
     fn change(&mut self, instructions: u64) {
         self.hold(instructions);
         self.clock();
@@ -122,7 +122,7 @@ impl CalloutMachine {
         self.found.longest = self.found.longest.max(nanos);
     }
 
-    /// Something else is done, which clock interrupts make longer.
+    /// Other work is done, which clock interrupts prolong.
     fn compute(&mut self, nanos: u64) {
         let (before, end) = (self.found.busy, self.now + nanos);
         self.wait_until(end);
@@ -138,7 +138,8 @@ impl CalloutMachine {
         self.now = self.now.max(at);
     }
 
-    /// A clock interrupt, if one has come. One waits while interrupts are held off; others are lost.
+    /// Takes a pending clock interrupt, if any. One stays pending while interrupts are disabled; further ones
+    /// are lost.
     fn clock(&mut self) {
         if self.next_tick > self.now {
             return;

@@ -1,13 +1,13 @@
-//! The number of timers that a tick would look through in a wheel such as the paper's, of one level.
+//! The number of timers that a tick would scan in a one-level wheel such as the paper's.
 //!
-//! A timer lies there in the bucket of its time modulo the size, and every tick looks through one. Which timers those are
-//! does not matter here, so nothing but their number is kept.
+//! A timer is in the bucket of its time modulo the size, and every tick scans one bucket. Only the number of
+//! timers matters here, so only that is kept.
 
 /// The number of timers by bucket.
 #[derive(Debug)]
 pub(super) struct Occupancy {
     buckets: Vec<u32>,
-    /// The tick of each timer that ever was.
+    /// The tick of each timer ever set.
     due: Vec<u64>,
     outstanding: u64,
     looks: u64,
@@ -21,7 +21,7 @@ impl Occupancy {
         Occupancy { buckets, due: vec![], outstanding: 0, looks: 0, longest: 0 }
     }
 
-    /// A timer is set for a tick. Its number.
+    /// Adds a timer for a tick; returns its number.
     pub(super) fn set(&mut self, due: u64) -> usize {
         *self.bucket(due) += 1;
         self.outstanding += 1;
@@ -29,13 +29,13 @@ impl Occupancy {
         self.due.len() - 1
     }
 
-    /// A timer that was set is cancelled, or has expired.
+    /// Removes a timer that was cancelled or has expired.
     pub(super) fn leave(&mut self, number: usize) {
         *self.bucket(self.due[number]) -= 1;
         self.outstanding -= 1;
     }
 
-    /// Looks through the bucket of a tick. How many are outstanding in all.
+    /// Scans the bucket of a tick, given the number outstanding in total.
     pub(super) fn tick(&mut self, tick: u64) -> u64 {
         let found = u64::from(*self.bucket(tick));
         self.looks += found;
@@ -43,12 +43,12 @@ impl Occupancy {
         self.outstanding
     }
 
-    /// Timers found in all looks.
+    /// Timers found in all scans.
     pub(super) fn looks(&self) -> u64 {
         self.looks
     }
 
-    /// The most found in one.
+    /// The most found in one scan.
     pub(super) fn longest(&self) -> u64 {
         self.longest
     }

@@ -20,7 +20,8 @@ fn at(kernel: &'static str, outstanding: u64) -> impl Fn(&str) -> f64 {
     find(&[("kernel", Setting::Choice(kernel)), ("outstanding", Setting::Count(outstanding))])
 }
 
-/// A protocol's timers: a thousand a second, of half a second, nearly all of which are answered in 30 ms.
+/// A protocol's timers: a thousand a second, of half a second each, almost all cancelled after 30 ms by an
+/// answer.
 fn protocol(kernel: &'static str, more: &[(&'static str, Setting)]) -> impl Fn(&str) -> f64 + use<> {
     let mut set = vec![
         ("kernel", Setting::Choice(kernel)),
@@ -56,7 +57,7 @@ fn the_old_list_is_a_straight_line() {
         assert!((pair[1] - pair[0] - 264.0).abs() < 1.0, "from {outstanding}: {pair:?}");
     }
     for outstanding in PAPERS {
-        // All of them and the kernel's five, to be set and again to be cancelled.
+        // All of them and the kernel's five, once for the set and once for the cancel.
         assert_eq!(at("old", outstanding)("passed"), 2.0 * (outstanding + 5) as f64);
     }
 }
@@ -90,7 +91,7 @@ fn interrupts_are_held_off_the_longer_the_more_timers_by_the_list_alone() {
     assert!(longest("old").windows(2).all(|pair| pair[1] > 8.0 * pair[0]), "{:?}", longest("old"));
     for kernel in ["hash", "handles"] {
         let [few, .., many] = longest(kernel);
-        // One other in a chain of the hash table at the most.
+        // At most one other timer in a chain of the hash table.
         assert!((many - few).abs() < 0.7, "{kernel}: {:?}", longest(kernel));
     }
     // Longer than a tick, and the clock loses time.
@@ -118,7 +119,7 @@ fn a_tick_looks_through_as_many_timers_as_there_are_by_buckets() {
     for pair in scans.windows(2) {
         assert!(pair[1][0] < pair[0][0] / 3.0 && pair[1][1] < pair[0][1], "{scans:?}");
     }
-    // However full a bucket is, 100 steps at a time.
+    // However full a bucket is, it is scanned 100 steps at a time.
     let full = [("buckets", Setting::Limit(Some(1))), ("steps", Setting::Limit(Some(100)))];
     assert_eq!(find(&full)("scan_us"), 12.0 * 100.0 * 0.06);
 }
@@ -173,7 +174,7 @@ fn forty_thousand_packets_a_second_are_within_reach_of_a_wheel() {
     assert!(old > 0.99, "{old}");
 }
 
-/// Timers that come nearer on our wheel are moved a few at a time, and that is all a tick does for them.
+/// The wheel cascades a few timers at a time, which is all that a tick does for them.
 #[test]
 fn moves_are_few_and_paced() {
     let found = |outstanding| {

@@ -1,9 +1,9 @@
-//! From the figures of Table 3 back to traffic that gives them: [`fit`].
+//! Finds traffic that gives the figures of Table 3: [`fit`].
 //!
-//! A random search in two phases: a third of the tries anywhere within `BOUNDS`, the rest ever nearer to the best so
-//! far. What is minimised is the sum of (found − paper)² / (found · paper) over seven figures, each the mean of a few
-//! seeds so that the traffic is fitted and not one drawing of it. The search has a seed and rounds nothing as a library
-//! likes, so it finds the same everywhere.
+//! A random search in two phases: a third of the tries anywhere within `BOUNDS`, the rest ever closer to the
+//! best so far. It minimises the sum of (found − paper)² / (found · paper) over seven figures, each the mean
+//! of a few seeds, so that the traffic is fitted and not one sample of it. The search has a seed and avoids
+//! platform-dependent rounding, so its result is the same everywhere.
 
 use softtimers_core::Random;
 use softtimers_poll::Hip;
@@ -58,10 +58,10 @@ pub(crate) fn fit(
     Fit { bursts: of_numbers(best.0), error: best.1 }
 }
 
-/// The figures of one drawing of the traffic.
+/// The figures of one sample of the traffic.
 ///
 /// # Errors
-/// There is no such traffic.
+/// Such traffic is impossible.
 pub(crate) fn figures(
     of: &HipTraces,
     row: &PaperTrace,
@@ -81,7 +81,8 @@ pub(crate) fn figures(
     Ok([overheads[0], overheads[1], delays[0], delays[1], interrupts, polls, unsuccessful])
 }
 
-/// The distance of the means of a few drawings from the paper's figures; infinite, if one of them is not possible.
+/// The distance of the means of a few samples from the paper's figures; infinite if one of them is
+/// impossible.
 pub(crate) fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
     let mut means = Figures::default();
     for seed in 0..SEEDS {
@@ -123,7 +124,7 @@ const BOUNDS: [Bound; 7] = [
 struct Bound {
     least: u64,
     most: u64,
-    /// Factors count, and not differences.
+    /// Relative changes matter, not differences.
     scale: bool,
 }
 
@@ -133,12 +134,12 @@ impl Bound {
         if !scale {
             return (least + random.below(most - least + 1)) as u32;
         }
-        // An octave, and a place in it.
+        // An octave, and a position in it.
         let base = least << random.below(u64::from((most / least).ilog2()) + 1);
         (base + random.below(base)).min(most) as u32
     }
 
-    /// As it is, or by up to `thousandths` of it or of the whole range away.
+    /// Unchanged, or changed by up to `thousandths` of the value or of the whole range.
     fn near(self, value: u32, thousandths: u64, random: &mut Random) -> u32 {
         let keep = random.next_u64() & 1 == 0;
         let reach = if self.scale { u64::from(value) * thousandths / 1_000 } else { thousandths }.max(1);
@@ -158,5 +159,5 @@ fn of_numbers([train, gap, gap_even, trains, pause, pause_even, alone]: [u32; 7]
     Bursts::new(train, gap, gap_even, trains, pause, pause_even, alone)
 }
 
-/// Drawings for each candidate.
+/// Samples for each candidate.
 const SEEDS: u64 = 4;

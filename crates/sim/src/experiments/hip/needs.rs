@@ -80,7 +80,7 @@ fn is_scheme(parameters: &Parameters, schemes: &[&str]) -> bool {
     scheme == "all" || schemes.contains(&scheme)
 }
 
-/// A policy of the library that is none of HIP's baselines.
+/// A policy of the library that is not one of HIP's baselines.
 fn is_other(parameters: &Parameters) -> bool {
     matches!(Scheme::of_word(parameters.choice("scheme"))[..], [Scheme::Other(_)])
 }

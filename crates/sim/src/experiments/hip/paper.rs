@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// One of its six traces of a workstation on 10 Mbit/s Ethernet, and what it found for it.
+/// One of its six traces of a workstation on 10 Mbit/s Ethernet, with its results.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PaperTrace {
     /// T-High-1 and so on.
@@ -22,7 +22,7 @@ pub(crate) struct PaperTrace {
 /// A column of Table 3. Times in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Table3 {
-    /// Interrupts only: the overhead, and equal to it the delay.
+    /// Interrupts only: the overhead, which equals the delay.
     pub(crate) interrupts_overhead: f64,
     /// Polling only, by HIP's periods.
     pub(crate) polling_overhead: f64,
@@ -36,15 +36,16 @@ pub(crate) struct Table3 {
     pub(crate) interrupts: u32,
     /// HIP: how many polls.
     pub(crate) polls: u32,
-    /// HIP: how many of them found nothing.
+    /// HIP: how many of them were empty.
     pub(crate) unsuccessful: u32,
     /// HIP: over all polls. Packets per interrupt are 1.0 everywhere.
     pub(crate) packets_per_poll: f64,
 }
 
 impl Table3 {
-    /// HIP's overhead by the counts beside it: interrupts, polls, bytes, and two changes of mode for each ten
-    /// polls in vain at most. For T-Med-1 the printed 2.6 is below the 2.8 that its counts take before any change.
+    /// HIP's overhead computed from the counts beside it: interrupts, polls, bytes, and at most two changes
+    /// of mode for each ten empty polls. For T-Med-1 the printed 2.6 is below the 2.8 that its counts give
+    /// without any change.
     pub(crate) fn consistent_overhead(&self, packets: u32, bytes: u16) -> f64 {
         let looks = f64::from(self.interrupts) * 5.0 + f64::from(self.polls) * 0.5;
         let counted = looks / f64::from(packets) + 0.5 * f64::from(bytes) / 1_500.0;

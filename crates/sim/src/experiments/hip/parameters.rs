@@ -1,5 +1,5 @@
-//! The parameters of `softtimers sim hip`, and what they mean: Table 2, each point on which the text can be read in two
-//! ways, and what the baselines need.
+//! The parameters of `softtimers sim hip`: Table 2, one for each ambiguity of the paper's text, and those of
+//! the baselines.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::constants::{Hip, Machine};
 use crate::{Kind, Parameter, Parameters, RunError};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::trace("trace", "packets of a recording, instead of synthetic ones"),
+    Parameter::trace("trace", "use the packets of a recording instead of synthetic ones"),
     Parameter::choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SOURCES)
         .needs(needs::SYNTHETIC),
     Parameter::choice(
         "fitted",
-        "the reading with which table-1's traces give Table 3: see hip-traces",
+        "the reading under which the traces of table-1 were fitted to Table 3: see hip-traces",
         READINGS,
     )
     .needs(needs::PAPERS_TRACES),
@@ -31,12 +31,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::real(
         "gamma",
-        "polled is what has a coefficient of variation below this (eq. 3)",
+        "poll when the coefficient of variation is below this (eq. 3)",
         0.0..=1_000.0,
         2.0,
     )
     .needs(needs::HYBRID),
-    Parameter::real("phi", "periods are the mean gap and so many deviations (section 4)", 0.0..=1_000.0, 2.5)
+    Parameter::real("phi", "poll period = mean gap + phi standard deviations (section 4)", 0.0..=1_000.0, 2.5)
         .needs(needs::BY_PERIODS),
     Parameter::real("alpha", "weight of history in the mean gap (eq. 1)", 0.0..=1.0, 0.3)
         .needs(needs::BY_PERIODS),
@@ -44,7 +44,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .needs(needs::BY_PERIODS),
     Parameter::time(
         "t-min",
-        "shortest period, of which all are multiples: the clock's (Table 2)",
+        "shortest period, the clock's: all others are multiples of it (Table 2)",
         TIME,
         Duration::from_millis(1),
     )
@@ -53,7 +53,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .needs(needs::LONGEST),
     Parameter::count(
         "unsuccessful",
-        "P_U max: polls in vain before interrupts again (Table 2)",
+        "P_U max: empty polls before interrupts are enabled again (Table 2)",
         1..=1_000_000,
         10,
     )
@@ -70,8 +70,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         &["reading", "down", "nearest", "up", "none"],
     )
     .needs(needs::ON_TICKS),
-    Parameter::choice("decides", "when eq. 4 is acted on", &["poll-end", "arrival"]).needs(needs::HYBRID),
-    Parameter::choice("grid", "what periods are counted from", &["clock", "relative"])
+    Parameter::choice("decides", "when the decision of eq. 4 takes effect", &["poll-end", "arrival"]).needs(needs::HYBRID),
+    Parameter::choice("grid", "start of the periods: the clock's ticks, or relative", &["clock", "relative"])
         .needs(needs::BY_PERIODS),
     Parameter::choice(
         "mean",
@@ -81,62 +81,62 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .needs(needs::BY_PERIODS),
     Parameter::choice(
         "deviation",
-        "of the gaps: by the variance, or by the mean error of the prediction (section 4)",
+        "deviation of the gaps: by the variance, or by the mean error of the prediction (section 4)",
         &["standard", "mean-error"],
     )
     .needs(needs::BY_PERIODS),
     Parameter::choice(
         "first-mean",
-        "the mean gap after a reset, on which the paper is silent",
+        "the mean gap after a reset (not stated in the paper)",
         &["longest", "shortest", "kept"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice("idle-gap", "whether the gap that a reset ends up in counts", &["counts", "skipped"])
+    Parameter::choice("idle-gap", "whether the gap that contains a reset counts", &["counts", "skipped"])
         .needs(needs::HYBRID),
     Parameter::choice(
         "first-poll",
-        "unsaid: when polling alone polls first, at once or after a period",
+        "not stated: first poll of polling, at once or after a period",
         &["at-once", "period"],
     )
     .needs(needs::POLLING),
     Parameter::choice(
         "counted-from",
-        "unsaid: what a period counts from, the beginning or the end of a look",
+        "not stated: a period counts from the beginning or the end of an interrupt or poll",
         &["begin", "end"],
     )
     .needs(needs::BY_PERIODS),
     Parameter::choice(
         "late-period",
-        "unsaid: when an arrival makes a period shorter than what has passed of it, the poll",
+        "not stated: when the poll happens if an arrival makes the period shorter than the time that has passed",
         &["next-tick", "at-once"],
     )
     .needs(needs::LATE),
     Parameter::choice(
         "unrounded",
-        "unsaid: what a period that is not rounded counts from, the look or the tick before it",
+        "not stated: a period that is not rounded counts from the interrupt or poll, or from the tick before it",
         &["look", "tick"],
     )
     .needs(needs::UNROUNDED),
     Parameter::choice(
         "estimate",
-        "unsaid: the mean and the deviation in whole nanoseconds, or in 1/4096 of them",
+        "not stated: mean and deviation in whole nanoseconds, or in 1/4096 of one",
         &["nanoseconds", "finer"],
     )
     .needs(needs::BY_PERIODS),
     Parameter::choice(
         "look-end",
-        "unsaid: who takes a packet that arrives as a look ends, the next look or this one",
+        "not stated: a packet that arrives as an interrupt or poll ends is taken by the next one, or by this one",
         &["next", "this"],
     ),
     Parameter::limit(
         "ring",
-        "packets that the device holds until the end of the look that takes them; more are lost",
+        "packets that the device holds until the end of the interrupt or poll that takes them; more are lost",
         1..=65_536,
         None,
     ),
     Parameter::choice(
         "costs",
-        "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
+        "costs: those below, of the CM-5, of EARTH-MANNA (section 5), or of a UDP socket on Linux",
         &["table-2", "cm5", "manna", "udp"],
     ),
     Parameter::time("interrupt", "V_I: an interrupt (Table 2)", COST, PAPERS.interrupt).needs(needs::TABLE_2),
@@ -160,7 +160,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .needs(needs::HIP_SOFT),
     Parameter::time(
         "period",
-        "of constant and clocked; the paper names 250us to 2ms (section 5)",
+        "period of constant and clocked; the paper gives 250us to 2ms (section 5)",
         TIME,
         Settings::PAPER.period,
     )
@@ -181,17 +181,17 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .needs(needs::WATCHDOG),
     Parameter::time("spin", "how long spin polls after a packet", TIME, Settings::PAPER.spin)
         .needs(needs::SPIN),
-    Parameter::count("quota", "packets that delay-bound wants in a poll", 1..=1_000_000, 1)
+    Parameter::count("quota", "target number of packets in a poll, for delay-bound", 1..=1_000_000, 1)
         .needs(needs::QUOTA),
     Parameter::count(
         "packets",
-        "of constant, poisson, on-off and self-similar packets",
+        "mean gap of constant, poisson, on-off and self-similar packets",
         1..=100_000_000,
         5_000,
     )
     .needs(needs::PATTERN),
     Parameter::time("mean-gap", "between those", TIME, Duration::from_micros(2_500)).needs(needs::PATTERN),
-    Parameter::count("bytes", "of each of those", 1..=65_535, 900).needs(needs::PATTERN),
+    Parameter::count("bytes", "length of each of those packets", 1..=65_535, 900).needs(needs::PATTERN),
     Parameter::time(
         "on",
         "on-off: at four times the rate for this long, then off for three times as long",
@@ -209,7 +209,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 ];
 
 const PAPERS: Hip = Machine::PAPERS.hip;
-/// From a nanosecond to a minute: nothing here is longer.
+/// From a nanosecond to a minute.
 const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(60);
 /// A time of that range, or zero.
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
@@ -232,7 +232,7 @@ const SOURCES: &[&str] = &[
     "self-similar",
 ];
 
-/// HIP's parameters and the others', or why they cannot be together.
+/// Returns HIP's parameters and the others', or why they cannot be combined.
 pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
     let (shortest, longest) = (parameters.time("t-min"), parameters.time("t-max"));
     if longest < shortest {
@@ -289,11 +289,11 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
     })
 }
 
-/// A number that policies have in whole thousandths.
+/// A number that policies keep in whole thousandths.
 pub(super) fn factor(parameters: &Parameters, name: &str) -> Result<Factor, RunError> {
     let number = parameters.real(name);
     let thousandths = (number * 1_000.0).round();
-    // What is typed with three digits is a double that is as near as this.
+    // A number typed with three digits becomes a double this close to it.
     if (number * 1_000.0 - thousandths).abs() > 1e-6 {
         return Err(RunError::new(format_args!(
             "{name} {number}: at most three digits after the point, such as {}",
@@ -303,7 +303,7 @@ pub(super) fn factor(parameters: &Parameters, name: &str) -> Result<Factor, RunE
     Ok(Factor::thousandths(thousandths as u32))
 }
 
-/// These thousandths, moved off the bounds of a parameter: a policy at a bound is another one than was asked for.
+/// These thousandths, moved off the bounds of a parameter: at a bound it would be a different policy.
 fn near(name: &str, thousandths: f64) -> f64 {
     match PARAMETERS.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.kind) {
         Some(Kind::Real { least, most }) => {

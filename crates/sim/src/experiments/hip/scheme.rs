@@ -1,4 +1,4 @@
-//! The schemes that are compared: HIP, what the paper holds against it, and what else there is. [`Scheme`].
+//! The compared schemes: HIP, those that the paper compares it with, and others. [`Scheme`].
 
 use std::time::Duration;
 
@@ -23,25 +23,25 @@ pub(crate) enum Scheme {
     Hip,
     /// HIP on soft timers: any period, at the first trigger state after it (§5).
     HipSoft,
-    /// A poll each period by the clock's handler, which comes anyway (§1: conventional polling).
+    /// A poll each period by the clock's handler, which runs in any case (§1: conventional polling).
     Constant,
-    /// Clocked interrupts: the same by a timer of its own, whose every interrupt costs one (§5).
+    /// Clocked interrupts: the same with a separate timer, each of whose interrupts costs V_I (§5).
     Clocked,
     /// A CPU that does nothing but poll (§6: conventional polling).
     BusyWait,
-    /// A poll at each switch of context, an interrupt for a packet that none has met in time (§5).
+    /// A poll at each context switch, and an interrupt for a packet that no poll took in time (§5).
     Watchdog,
     /// Polls for a while after each packet, then an interrupt: busy-polling sockets.
     Spin,
-    /// The policy that this project has for users: a bound of delay.
+    /// The policy that this library recommends: a bound on the delay.
     DelayBound,
     /// Another receive policy of the library, by its name, with `quota` and `t-max`.
     Other(&'static str),
 }
 
 impl Scheme {
-    /// The words of the command line: the columns of Table 3, those and all baselines, and each scheme by itself; then
-    /// whichever receive policies the library has beside them.
+    /// The words of the command line: the columns of Table 3, those with all baselines, and each scheme
+    /// alone; then all other receive policies of the library.
     pub(super) const WORDS: &[&str] = &with_others::<{ WORDS.len() + others() }>();
 
     /// In the order of tables; the first three are the paper's columns.
@@ -72,7 +72,7 @@ impl Scheme {
         }
     }
 
-    /// The word of this scheme alone.
+    /// Returns the word for this scheme alone.
     pub(super) fn name(self) -> &'static str {
         let place = Scheme::ALL.iter().position(|scheme| *scheme == self);
         match (self, place) {
@@ -97,7 +97,7 @@ const WORDS: [&str; 12] = [
     "delay-bound",
 ];
 
-/// The number of receive policies that the library has beside those.
+/// The number of other receive policies in the library.
 const fn others() -> usize {
     let (mut count, mut at) = (0, 0);
     while at < AnyPolicy::ALL.len() {
@@ -151,7 +151,8 @@ pub(crate) struct Settings {
     pub(crate) room: Option<usize>,
     /// The shortest period of HIP on soft timers.
     pub(crate) soft_shortest: Duration,
-    /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
+    /// When a period takes effect there: a soft event can be moved at any time, while the clock's counter
+    /// must run out first.
     pub(crate) soft_reading: Reading,
     /// The costs of looking.
     pub(crate) costs: Costs,
@@ -163,12 +164,12 @@ pub(crate) struct Settings {
     pub(crate) passing: Duration,
     /// The time that a spinning receiver polls after a packet.
     pub(crate) spin: Duration,
-    /// Packets wanted in each poll by [`Scheme::DelayBound`].
+    /// Target number of packets in each poll of [`Scheme::DelayBound`].
     pub(crate) quota: u32,
 }
 
 impl Settings {
-    /// The paper's: Table 2, and what §5 says of others.
+    /// The paper's settings: Table 2, and §5 for the other schemes.
     pub(crate) const PAPER: Settings = Settings {
         hip: HipConfig::preset(Preset::Paper),
         takes_at_end: false,
@@ -183,8 +184,8 @@ impl Settings {
         quota: 1,
     };
 
-    /// Says whether the parameters that Table 2 sets are set as there, so that Table 3 has figures to compare with. A
-    /// parameter that the paper leaves open has no value there.
+    /// Returns whether the parameters of Table 2 have the values of Table 2, so that Table 3 has figures to
+    /// compare with. A parameter that the paper leaves open has no value there.
     pub(crate) fn are_of_table_2(&self) -> bool {
         let table_2 = |hip: HipConfig| {
             let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;
@@ -194,7 +195,7 @@ impl Settings {
             == (table_2(Settings::PAPER.hip), Settings::PAPER.costs, Settings::PAPER.room)
     }
 
-    /// Checks that a scheme has what it needs: one that polls without a pause must take some time for a poll.
+    /// Checks a scheme's settings: if it polls without a pause, a poll must take some time.
     pub(super) fn check(&self, scheme: Scheme) -> Result<(), RunError> {
         let may_not_pause = matches!(scheme, Scheme::BusyWait | Scheme::Spin | Scheme::Other(_));
         if may_not_pause && self.costs.poll.is_zero() {
@@ -215,8 +216,8 @@ impl Settings {
 
     /// Receives all of `arrivals` in one way.
     ///
-    /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of
-    /// [`Scheme::BusyWait`] and [`Scheme::Watchdog`], which are counted and not made.
+    /// `seed` only determines random trigger states. `watch` sees all events except the empty polls of
+    /// [`Scheme::BusyWait`] and [`Scheme::Watchdog`], which are counted but not simulated.
     pub(crate) fn run(
         &self,
         scheme: Scheme,

@@ -1,4 +1,4 @@
-//! The packets that are received: of a recording, of the paper's traces, or of a pattern.
+//! The received packets: from a recording, the paper's traces, or a pattern.
 
 use softtimers_core::Rate;
 use softtimers_core::pace::{OnOff, Pattern};
@@ -9,7 +9,7 @@ use super::traces;
 use crate::engine::arrivals::{self, Arrival, SelfSimilar, SelfSimilarConfig};
 use crate::{Parameters, RunError, Streams};
 
-/// Packets that every scheme meets alike.
+/// Packets that are the same for every scheme.
 pub(super) struct Source {
     pub(super) name: &'static str,
     packets: Vec<Arrival>,
@@ -23,7 +23,7 @@ impl Source {
     }
 }
 
-/// All that are asked for.
+/// Returns all requested sources.
 pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<Source>, RunError> {
     if let Some(trace) = parameters.trace("trace") {
         return Ok(vec![Source { name: "trace", packets: arrivals::of_trace(trace).collect(), paper: None }]);
@@ -38,7 +38,7 @@ pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<S
     Ok(vec![Source { name, packets: pattern(name, parameters, streams)?, paper: None }])
 }
 
-/// Checks that there are such packets.
+/// Checks that the requested packets exist.
 pub(super) fn check(parameters: &Parameters) -> Result<(), RunError> {
     let name = parameters.choice("synthetic");
     if parameters.trace("trace").is_some() || name == "table-1" || traces::find(name).is_some() {

@@ -1,5 +1,5 @@
-//! `softtimers sim hip-traces`: Table 1, the numbers behind the traces that stand for the paper's, and the search for
-//! better ones.
+//! `softtimers sim hip-traces`: Table 1, the numbers of the reconstructed traces, and the search for better
+//! ones.
 
 use softtimers_core::Trace;
 #[cfg(test)]
@@ -13,20 +13,20 @@ use crate::engine::arrivals::Bursts;
 use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// Table 1, and how the packets of its traces come here.
+/// Table 1, and how the packets of its traces arrive in this model.
 pub(crate) static HIP_TRACES: Experiment = Experiment {
     name: "hip-traces",
-    about: "The six traces of HIP's Table 1 as they are made anew here, and the search for their numbers",
-    details: "The recordings are lost but for the figures of Table 1, which come out exactly. How packets came is \
-              inferred from Table 3: packets come in trains, trains in sessions, some packets alone; the seven \
-              numbers of that are those with which seven figures of Table 3 come out best. --refit searches for \
-              them again, from those that are known.",
+    about: "The six traces of HIP's Table 1 as reconstructed here, and the search for their numbers",
+    details: "The recordings are lost, except for the figures of Table 1, which these traces match exactly. \
+              How packets arrived is inferred from Table 3: packets come in trains, trains in sessions, some \
+              packets alone. The seven numbers of that model are those that match seven figures of Table 3 \
+              best. --refit searches for them again, starting from the known ones.",
     parameters: &[
         Parameter::choice("synthetic", "which trace", NAMES),
-        Parameter::count("refit", "how many tries to search for better numbers", 0..=10_000_000, 0),
+        Parameter::count("refit", "number of tries in the search for better numbers", 0..=10_000_000, 0),
         Parameter::choice(
             "reading",
-            "of the text, under which Table 3 is to come out: see hip",
+            "the reading of the text under which Table 3 should be reproduced: see hip",
             parameters::READINGS,
         ),
     ],
@@ -40,10 +40,10 @@ pub(crate) static HIP_TRACES: Experiment = Experiment {
         Column::new("paper_gap_ms", "what Table 1 says").digits(1).given(),
         Column::new("bytes", "Avg. Packet Length").digits(1),
         Column::new("paper_bytes", "what Table 1 says").given(),
-        Column::new("train", "mean packets of a train").digits(3),
+        Column::new("train", "mean packets in a train").digits(3),
         Column::new("train_gap_us", "mean gap within a train"),
         Column::new("train_gap_even", "the constant share of that gap").digits(3),
-        Column::new("trains", "mean trains of a session").digits(3),
+        Column::new("trains", "mean trains in a session").digits(3),
         Column::new("pause_us", "mean gap between two trains of a session"),
         Column::new("pause_even", "the constant share of that gap").digits(3),
         Column::new("alone", "share of sessions that are a single packet").digits(3),
@@ -67,7 +67,7 @@ fn run(set: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, Ru
     Ok(vec![row(paper, &trace, fit)])
 }
 
-/// The rows of both readings without their distance from Table 3.
+/// Returns the rows of both readings without their distance from Table 3.
 #[cfg(test)]
 pub(crate) fn traces_of(machine: &crate::constants::Machine, streams: Streams) -> Vec<Row> {
     let of = &machine.hip_traces;

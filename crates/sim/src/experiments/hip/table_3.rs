@@ -7,14 +7,15 @@ use super::source::{self, sources};
 use crate::engine::receiver::{ReceiveStats, Settling};
 use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// Table 3, for any trace, with any of Table 2.
+/// Table 3, for any trace and any parameters of Table 2.
 pub(crate) static HIP: Experiment = Experiment {
     name: "hip",
     about: "Interrupts, polls, or both by the gaps between packets (Dovrolis, Thayer, Ramanathan 2001)",
-    details: "One device and one processor. An interrupt takes V_I + V(B) and what arrives during it, a poll V_P + V(B); \
-              a change between the two costs V_S. Delay is from a packet's arrival to the end of the look that takes \
-              it, overhead the processor's time for each packet. Table 3 with the paper's figures beside it, unless \
-              told otherwise; the traces stand for the paper's, which are lost: see hip-traces.",
+    details: "One device and one CPU. An interrupt takes V_I + V(B) and the packets that arrive during it, a \
+              poll V_P + V(B); a change between the two costs V_S. The delay of a packet is from its arrival \
+              to the end of the interrupt or poll that takes it; the overhead is the CPU time for each \
+              packet. Without options: Table 3, with the paper's figures beside it. The traces are \
+              reconstructions of the paper's, which are lost: see hip-traces.",
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[],
@@ -24,11 +25,11 @@ pub(crate) static HIP: Experiment = Experiment {
 
 const COLUMNS: &[Column] = &[
     Column::words("source", "whose packets"),
-    Column::words("scheme", "how they are noticed"),
+    Column::words("scheme", "how packets are noticed"),
     Column::new("packets", "packets received"),
-    Column::new("overhead_us", "Avg-Overhead: processor time for a packet").digits(2),
+    Column::new("overhead_us", "Avg-Overhead: CPU time for a packet").digits(2),
     Column::new("paper_overhead_us", "what Table 3 says").digits(1).given(),
-    Column::new("delay_us", "Avg-Delay: from arrival to the end of the look").digits(1),
+    Column::new("delay_us", "Avg-Delay: from arrival to the end of the interrupt or poll").digits(1),
     Column::new("paper_delay_us", "what Table 3 says").digits(1).given(),
     Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     Column::new("interrupts", "Total # of Interrupts"),
@@ -41,9 +42,9 @@ const COLUMNS: &[Column] = &[
     Column::new("per_poll", "Avg. Packets per Poll, over all polls").digits(2),
     Column::new("paper_per_poll", "what Table 3 says").digits(1).given(),
     Column::new("switches", "changes between interrupts and polls"),
-    Column::new("most_pps", "packets a second at which the overhead is a whole processor: section 2's R")
+    Column::new("most_pps", "packets a second at which the overhead takes a whole CPU: section 2's R")
         .digits(0),
-    Column::share("lost", "share of the packets that the device had no room for (--ring)"),
+    Column::share("lost", "share of packets dropped because the device was full (--ring)"),
     Column::new(
         "settled_packets",
         "the packet from which on delays are steady, by MSER-5, of the first 5,000; constant and poisson have one",
@@ -81,12 +82,12 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Says whether packets come at one rate throughout: recordings and bursts have no steady state.
+/// Returns whether packets arrive at one rate throughout: recordings and bursts have no steady state.
 fn is_steady(parameters: &Parameters) -> bool {
     parameters.trace("trace").is_none() && ["constant", "poisson"].contains(&parameters.choice("synthetic"))
 }
 
-/// All cells but the last.
+/// All cells except the last.
 fn row(trace: &str, scheme: Scheme, account: &ReceiveStats, paper: Option<&PaperTrace>) -> Row {
     let found = paper.map(|paper| &paper.found);
     let hip = found.filter(|_| scheme == Scheme::Hip);

@@ -1,5 +1,5 @@
-//! Table 3, its relations and what the text says beside it, on the traces that stand for the paper's, on several seeds,
-//! and on two real recordings that nothing was fitted to.
+//! Table 3, its relations and the statements of the text, on the reconstructed traces with several seeds, and
+//! on two real recordings to which nothing was fitted.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn interrupts_alone_are_exact() {
             let account = run(Scheme::Interrupts, &Settings::PAPER, &trace(index, seed));
             let paper = row.found.interrupts_overhead;
             assert!((account.overhead_us() - paper).abs() <= 0.05, "{}: {}", row.name, account.overhead_us());
-            // V_I + V(mean B), and a delay that is the same.
+            // V_I + V(mean B), and the same delay.
             let exact = 5.0 + 0.5 * f64::from(row.bytes) / 1_500.0;
             assert!((account.overhead_us() - exact).abs() < 0.001, "{}: {exact}", row.name);
             assert!((account.delay_us() - exact).abs() < 0.001, "{}", row.name);
@@ -93,8 +93,8 @@ fn polling_costs_more_the_less_there_is_to_poll() {
     }
 }
 
-/// Overheads by [`TABLE_3`], each the mean of the [`DRAWINGS`] of a trace: the paper's is of one recording, of
-/// which a drawing is only as much as chance left of it.
+/// Overheads by [`TABLE_3`], each the mean of the [`DRAWINGS`] of a trace: the paper's is from one recording,
+/// while a single sample of the model varies at random.
 fn mean_overheads(settings: &Settings, fitted: &[arrivals::Bursts; 6]) -> [[f64; 3]; 6] {
     std::array::from_fn(|index| {
         let mut means = [0.0; 3];
@@ -178,7 +178,7 @@ fn the_mix_of_interrupts_and_polls_is_the_papers() {
     }
 }
 
-/// In the wording of section 6, with the traffic that was fitted to it, the table comes out too.
+/// The reading of section 6, with the traffic fitted to it, reproduces the table too.
 #[test]
 fn the_other_reading_gives_the_table_too() {
     for ((row, bursts), most) in TRACES.iter().zip(FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25]) {
@@ -202,7 +202,7 @@ fn no_delay_is_longer_than_the_longest_period_and_a_tick() {
             for trace in recordings().into_iter().chain(made) {
                 for scheme in [Scheme::Hip, Scheme::Polling] {
                     let account = run(scheme, &with(config), &trace);
-                    // What one look takes: at most what has come within the longest period at the rate of the peak.
+                    // One look takes at most the packets of the longest period at the peak rate.
                     let peak = trace.peak(config.longest * 2) as u64;
                     let look = costs.interrupt_period(peak * 1_514);
                     let bound = config.longest + config.shortest + look;
@@ -213,7 +213,7 @@ fn no_delay_is_longer_than_the_longest_period_and_a_tick() {
     }
 }
 
-/// Less overhead and more delay, both never the other way, for each trace.
+/// Overhead never rises and delay never falls, for each trace.
 fn falls_and_rises(values: &[u32], config: impl Fn(Factor) -> HipConfig) {
     for (row, trace) in table_1(1) {
         let accounts: Vec<_> = values
@@ -247,7 +247,7 @@ fn a_larger_phi_polls_less_often() {
     });
 }
 
-/// Table 3 has figures for the values of Table 2 alone.
+/// Table 3 has figures only for the values of Table 2.
 #[test]
 fn the_papers_figures_stand_beside_the_papers_parameters_only() {
     let papers = |name, setting| {
@@ -269,11 +269,12 @@ fn the_papers_figures_stand_beside_the_papers_parameters_only() {
     ] {
         assert_eq!((papers(name, of_paper), papers(name, other)), (6, 0), "{name}");
     }
-    // How the text is read is no parameter of it.
+    // The reading of the text is not a parameter of Table 2.
     assert_eq!(papers("reading", Setting::Choice("event")), 6);
 }
 
-/// As it is set unless told otherwise: against the clock in either reading, on the traffic of either and on recordings.
+/// With the default settings: against the clock in either reading, on the traffic of either and on
+/// recordings.
 #[test]
 fn on_soft_timers_it_decides_alike_and_delays_less() {
     let event = TRACES.iter().zip(FITTED_EVENT);
@@ -295,7 +296,8 @@ fn on_soft_timers_it_decides_alike_and_delays_less() {
     }
 }
 
-/// The other reading of section 5: the event is set at a poll and left alone. What no tick cuts off makes periods longer.
+/// The other reading of section 5: the event is set at a poll and left alone. Periods are longer because no
+/// tick cuts them short.
 #[test]
 fn on_soft_timers_a_period_that_is_left_alone_saves_polls_and_not_time() {
     let left_alone = Settings { soft_reading: Reading::Counter, ..Settings::PAPER };
@@ -303,7 +305,7 @@ fn on_soft_timers_a_period_that_is_left_alone_saves_polls_and_not_time() {
         let [clock, soft] = [Scheme::Hip, Scheme::HipSoft].map(|scheme| run(scheme, &left_alone, &trace));
         assert!(soft.delay_us() > clock.delay_us() && soft.polls < clock.polls, "{}", row.name);
     }
-    // Where a period would be shorter than a tick, a finer one is worth time in this reading too.
+    // When a period would be shorter than a tick, a finer one saves time in this reading too.
     let often = || {
         (1..=20_000).map(|packet| arrivals::Arrival { at: Timestamp::from_micros(200 * packet), bytes: 900 })
     };
@@ -323,7 +325,7 @@ fn the_baselines_are_what_they_are() {
         let ticks = seconds * hertz as f64;
         assert!((clocked.polls as f64 - ticks).abs() <= 2.0, "{hertz} Hz: {}", clocked.polls);
         assert_eq!((clocked.polls, clocked.interrupts), (constant.polls, 0));
-        // Each tick of a clock of its own is an interrupt, whether or not anything came.
+        // Each tick of a separate clock is an interrupt, whether or not a packet arrived.
         let more = (clocked.busy_nanos() - constant.busy_nanos()) as f64 / clocked.polls as f64;
         assert!((more - 5_000.0).abs() < 1.0, "{more}");
         // On average half a period.
@@ -339,7 +341,7 @@ fn the_baselines_are_what_they_are() {
     assert!(spin.longest_delay < Duration::from_micros(10) && spin.unsuccessful > spin.by_poll);
 }
 
-/// Whichever policy the library has is a scheme, by its name.
+/// Every policy of the library is a scheme, by its name.
 #[test]
 fn every_policy_of_the_library_takes_every_packet() {
     let trace = trace(0, 1);
@@ -361,11 +363,11 @@ fn irregular_traffic_is_bounded_by_the_limit_of_polls_in_vain() {
     for trace in recordings().into_iter().chain(made) {
         let [interrupts, hip] =
             [Scheme::Interrupts, Scheme::Hip].map(|scheme| run(scheme, &Settings::PAPER, &trace));
-        // P_U max is V_I / V_P: a packet that is polled costs no more than an interrupt, and each time of polling ends
-        // with at most ten polls in vain and two changes of mode.
+        // P_U max is V_I / V_P: a polled packet costs no more than an interrupt, and each polling phase ends
+        // with at most ten empty polls and two changes of mode.
         let times = u128::from(hip.switches.div_ceil(2));
         let bound = interrupts.busy_nanos() + times * (10 * 500 + 2 * 1_000);
-        // Interrupts alone may take two packets with one.
+        // With interrupts alone, one interrupt may take two packets.
         let shared = u128::from(interrupts.packets() - interrupts.interrupts) * 5_000;
         assert!(hip.busy_nanos() <= bound + shared, "{} of {bound}", hip.busy_nanos());
     }
@@ -414,6 +416,6 @@ fn a_search_finds_no_worse_and_the_same_again() {
     let found = fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched());
     assert!(found.error <= before);
     assert_eq!(fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched()), found);
-    // Those that are published are better than any of a search as short as this.
+    // The published numbers are better than any that such a short search finds.
     assert!(fit::error_of(&HIP_TRACES_OF, row, FITTED[0], config) < found.error.min(0.02));
 }

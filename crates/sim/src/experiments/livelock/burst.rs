@@ -5,9 +5,9 @@
 //!   polled          arrivals ● ● ●         ▓▓▒▒ first out, ▓▓▒▒ second, ▓▓▒▒ …
 //! ```
 //!
-//! Two machines. ULTRIX on a DECstation 3100 copies each packet at device priority and hands it to a process; its
-//! first latencies are the paper's. The Alpha of the other experiments forwards, and its polled kernel shows what the
-//! 4.2BSD rule of the active interface does to the second packet, and what breaking it does.
+//! Two machines. ULTRIX on a DECstation 3100 copies each packet at device priority and hands it to a process;
+//! its latencies are the paper's. The Alpha of the other experiments forwards, and its polled kernel shows
+//! the effect of the 4.2BSD rule of the active interface on the second packet, and the effect of breaking it.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) static BURST: Experiment = Experiment {
         Parameter::count("burst", "Packets in the burst", 1..=32, 3),
         Parameter::time(
             "gap",
-            "Between two of them",
+            "Time between two packets of the burst",
             Duration::from_nanos(67_200)..=Duration::from_millis(10),
             Duration::from_micros(108),
         )
@@ -42,9 +42,9 @@ pub(crate) static BURST: Experiment = Experiment {
     columns: &[
         Column::words("kernel", "ULTRIX by interrupts, or the Alpha's"),
         Column::new("burst", "packets in the burst").given(),
-        Column::new("first_us", "until the first packet is delivered"),
-        Column::new("paper_first_us", "the paper's figure of that, of ULTRIX").given(),
-        Column::new("second_us", "until the second is, from the arrival of the first"),
+        Column::new("first_us", "time until the first packet is delivered"),
+        Column::new("paper_first_us", "the paper's value for ULTRIX").given(),
+        Column::new("second_us", "time from the arrival of the first packet until the second is delivered"),
         Column::new("third_us", "likewise"),
         Column::new("last_us", "likewise"),
     ],
@@ -101,7 +101,7 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
 /// §4.3: first latencies by burst.
 const PAPER: [(u32, f64); 4] = [(1, 1_230.0), (2, 1_540.0), (4, 2_020.0), (16, 5_030.0)];
 
-/// The costs that the text's figures pin down; the rest of the machine is nothing.
+/// The costs that the text's figures determine; all other costs are zero.
 fn ultrix(of: &Burst) -> Costs {
     Costs {
         interrupt: of.interrupt,

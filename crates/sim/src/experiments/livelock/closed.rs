@@ -1,8 +1,8 @@
 //! The same kernels without simulation: [`Closed`], a few divisions.
 //!
-//! Interrupts have absolute priority, so what arrives takes its share of the CPU first and what is left does the
-//! rest. With `d` for what an arriving packet costs before anything can be dropped behind it, and `k` for the rest of
-//! its way:
+//! Interrupts have absolute priority, so arriving packets take their share of the CPU first, and the
+//! remainder does the rest. With `d` for the cost of an arriving packet before the first queue that can drop
+//! it, and `k` for the rest of its path:
 //!
 //! ```text
 //!   output(r) = r                     for r ≤ 1 / (d + k)     the loss-free rate
@@ -10,9 +10,9 @@
 //!             = 0                     from r = 1 / d on       livelock (§1, §4.2)
 //! ```
 //!
-//! A polled kernel spends nothing on what it has not taken: beyond its loss-free rate it goes on at that. With more
-//! packets in a turn than the transmitter takes at once, what is beyond those is dropped at the output queue, and the
-//! turn has taken its time.
+//! A polled kernel spends nothing on packets it has not taken: beyond its loss-free rate it continues at that
+//! rate. If a turn has more packets than the transmitter takes at once, the excess is dropped at the output
+//! queue after the turn has spent its time on it.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use super::costs::Costs;
 /// The closed form of a kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Closed {
-    /// Seconds for a packet that is dropped behind it; none for a kernel that drops in the interface only.
+    /// Seconds for a packet that is dropped after that; none for a kernel that drops only in the interface.
     before: Option<f64>,
-    /// Seconds for the whole of a packet that comes through.
+    /// Seconds for a packet that is forwarded.
     whole: f64,
 }
 
 impl Closed {
-    /// The closed form of a configuration; interrupts are one for each packet where there are any.
+    /// The closed form of a configuration; one interrupt for each packet if it has interrupts.
     pub(crate) fn of(config: &Config) -> Self {
         let costs = config.costs();
         let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
@@ -44,7 +44,7 @@ impl Closed {
         let (before, after) = match config.consumer {
             Consumer::Kernel if config.to_completion => {
                 let forwarded = receive + costs.forward();
-                // Where transmitting comes first, what cannot be forwarded is dropped in the interface.
+                // If transmitting has priority, excess packets are dropped in the interface.
                 if config.transmit == TransmitPriority::Higher {
                     return Closed { before: None, whole: seconds(forwarded + sent) };
                 }
@@ -64,7 +64,7 @@ impl Closed {
         1.0 / self.whole
     }
 
-    /// From which rate on nothing comes through.
+    /// Returns the rate from which nothing is forwarded.
     pub(crate) fn livelock(&self) -> Option<f64> {
         self.before.map(|before| 1.0 / before)
     }
@@ -81,14 +81,15 @@ impl Closed {
     }
 }
 
-/// The time that screend is slower for each packet, when others had the CPU for `away`.
+/// Returns the extra time of screend for each packet, if others had the CPU for `away`.
 fn cold(costs: &Costs, away: Duration) -> Duration {
     let work = costs.process + costs.output + costs.finish;
     let evicted = away.saturating_mul(u32::try_from(costs.cooling.share).unwrap_or(u32::MAX)) / 1_000;
     evicted.min(costs.cooling.most).min(work)
 }
 
-/// A packet of a full turn: what it costs before it can be dropped, where that is not in the interface, and in all.
+/// A packet of a full turn: its cost before it can be dropped, unless that is in the interface, and its total
+/// cost.
 fn polled(config: &Config, costs: &Costs) -> (Option<Duration>, Duration) {
     let Costs { receive, input, queue, process, turn, output, finish, .. } = *costs;
     let quota = config.quota.receive();

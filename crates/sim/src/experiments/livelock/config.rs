@@ -18,9 +18,9 @@ pub(crate) enum Kernel {
     NoPolling,
     /// The modified kernel (§6.4).
     Polled,
-    /// The earlier prototype: everything at the device's priority, and nothing else runs meanwhile (§5.3).
+    /// The earlier prototype: everything runs at the device's priority and blocks all other work (§5.3).
     HighIpl,
-    /// Polling by the clock alone: clocked interrupts (§10).
+    /// Polling only by the clock: clocked interrupts (§10).
     Clocked,
 }
 
@@ -28,7 +28,7 @@ impl Kernel {
     /// Their names on the command line, in order.
     pub(crate) const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
 
-    /// By its name; the polled one for any other.
+    /// Returns the kernel of this name; the polled one for any other name.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "unmodified" => Kernel::Unmodified,
@@ -39,7 +39,7 @@ impl Kernel {
         }
     }
 
-    /// Says whether packets are taken by a polling loop.
+    /// Returns whether packets are taken by a polling loop.
     pub(crate) fn polls(self) -> bool {
         matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
     }
@@ -50,7 +50,7 @@ impl Kernel {
 pub(crate) enum Consumer {
     /// The kernel forwards it.
     Kernel,
-    /// A process says whether it may be forwarded (§6.2).
+    /// A process decides whether it may be forwarded (§6.2).
     Screend,
     /// A process writes it down (§9).
     Monitor,
@@ -61,7 +61,7 @@ pub(crate) enum Consumer {
 pub(crate) enum TransmitPriority {
     /// Both have the same priority, and the driver looks for received packets first.
     Equal,
-    /// It waits until no packet has been received.
+    /// It waits until no received packet is left.
     Lower,
     /// It interrupts receiving.
     Higher,
@@ -71,7 +71,7 @@ impl TransmitPriority {
     /// Their names on the command line, in order.
     pub(crate) const NAMES: &[&str] = &["equal", "lower", "higher"];
 
-    /// By its name; equal for any other.
+    /// Returns the priority of this name; equal for any other name.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "lower" => TransmitPriority::Lower,
@@ -86,24 +86,24 @@ impl TransmitPriority {
 pub(crate) struct Config {
     /// The constants of the machine.
     pub(crate) machine: Livelock,
-    /// Who interrupts whom on it.
+    /// Its interrupt priorities.
     pub(crate) priorities: Priorities,
     pub(crate) kernel: Kernel,
     /// The destination of packets.
     pub(crate) consumer: Consumer,
     /// Packets in one turn of the polled kernels.
     pub(crate) quota: Quota,
-    /// That is set by [`AutoQuota`](softtimers_poll::AutoQuota), beginning from `quota`.
+    /// The quota is set by [`AutoQuota`](softtimers_poll::AutoQuota), starting from `quota`.
     pub(crate) auto_quota: bool,
-    /// Input is shut by the queue to the process.
+    /// Input is closed by the queue to the process.
     pub(crate) feedback: Option<FeedbackConfig>,
-    /// Input is shut by the CPU time it takes.
+    /// Input is closed by the CPU time it takes.
     pub(crate) limit: Option<CpuLimitConfig>,
     /// The period of the clocked kernel.
     pub(crate) period: Duration,
     /// A process computes without end.
     pub(crate) user: bool,
-    /// The driver of the interrupt-driven kernels takes all packets there are in one interrupt.
+    /// The driver of the interrupt-driven kernels takes all waiting packets in one interrupt.
     pub(crate) batching: bool,
     /// The priority of their transmit interrupt (§4.4).
     pub(crate) transmit: TransmitPriority,
@@ -111,7 +111,7 @@ pub(crate) struct Config {
     pub(crate) to_completion: bool,
     /// Packets are handed to the transmitter while it is active (§8.2).
     pub(crate) eager: bool,
-    /// The share of the costs that each step has.
+    /// The cost of each step, in % of the paper's.
     pub(crate) percent: u32,
     /// The cost of queueing a packet for the process, and of the packet in it, if that is not screend.
     pub(crate) process: Option<(Duration, Duration)>,
@@ -123,14 +123,14 @@ pub(crate) struct Config {
     pub(crate) ring: u32,
     /// Room in the queue to the process.
     pub(crate) queue: u32,
-    /// The time before what is measured: queues fill, and the quota of a climb settles elsewhere.
+    /// The time before the measurement, in which queues fill and an automatic quota settles.
     pub(crate) warm_up: Duration,
-    /// The time that is measured.
+    /// The measured time.
     pub(crate) duration: Duration,
 }
 
 impl Config {
-    /// A kernel at a rate, and the paper's values for the rest.
+    /// Creates the configuration of a kernel at a rate, with the paper's values for the rest.
     pub(crate) fn new(kernel: Kernel, rate: u64) -> Self {
         let Hardware { constants, priorities, .. } = Hardware::PAPERS;
         let machine = constants.livelock;
@@ -160,19 +160,19 @@ impl Config {
         }
     }
 
-    /// The same on another machine, with the room that has.
+    /// Returns the same on another machine, with its ring and queue sizes.
     #[must_use]
     pub(crate) fn on(self, hardware: &Hardware) -> Self {
         let (machine, priorities) = (hardware.constants.livelock, hardware.priorities);
         Config { machine, priorities, ring: machine.ring, queue: machine.process_queue, ..self }
     }
 
-    /// The packets that fit on its wire in a second.
+    /// Returns the packets per second that fit on its wire.
     pub(crate) fn most(&self) -> u64 {
         (1_000_000_000 / self.machine.wire.as_nanos().max(1)) as u64
     }
 
-    /// Refuses more than that.
+    /// Rejects a higher rate than that.
     pub(crate) fn checked(self) -> Result<Self, RunError> {
         let (rate, most) = (self.rate, self.most());
         if rate > most {

@@ -8,19 +8,19 @@
 //!                      454 ─ lnintr ─ 492 ─ poll ─ 544 lntintpoll ─ 586 ─ enable ─ 597
 //! ```
 //!
-//! Instrumentation added 1.5 µs for each call and return, several hundred in all, so the differences of these times are
-//! the steps' shares of the true costs: `trace` of [`Livelock`], one number for all steps, is chosen for that. What the
-//! traces do not show stands beside it in the [list of constants](crate::constants).
+//! Instrumentation added 1.5 µs for each call and return, several hundred in all, so the differences of these
+//! times give only the steps' shares of the true costs: `trace` of [`Livelock`], one number for all steps,
+//! scales them. Costs that the traces do not show are beside it in the [list of constants](crate::constants).
 
 use std::time::Duration;
 
 use crate::constants::Livelock;
 use crate::engine::processor::Cooling;
 
-/// The steps of a packet's way through a kernel.
+/// The costs of the steps of a packet's path through a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Costs {
-    /// A receive interrupt, without what it does for packets.
+    /// A receive interrupt, without its work for packets.
     pub(crate) interrupt: Duration,
     /// A transmit interrupt, likewise.
     pub(crate) transmit_interrupt: Duration,
@@ -30,19 +30,19 @@ pub(crate) struct Costs {
     pub(crate) switch: Duration,
     /// The cost to a thread of having been interrupted.
     pub(crate) pollution: Duration,
-    /// That to the network's thread of a process that computes, and had the CPU before it.
+    /// The cost to the network's thread if a computing process had the CPU before it.
     pub(crate) user: Duration,
-    /// Beside `pollution`, that to screend, by how long it was interrupted.
+    /// Beside `pollution`, the cost to screend by the length of its interruption.
     pub(crate) cooling: Cooling,
     /// The driver, for each packet received.
     pub(crate) receive: Duration,
-    /// IP until it knows where to.
+    /// IP until the route is known.
     pub(crate) input: Duration,
     /// From there to the device, or its queue.
     pub(crate) output: Duration,
     /// From there until the thread is free again.
     pub(crate) finish: Duration,
-    /// Each transmission that is finished.
+    /// Each completed transmission.
     pub(crate) transmit: Duration,
     /// A turn of receiving, whatever it finds.
     pub(crate) turn: Duration,
@@ -50,9 +50,9 @@ pub(crate) struct Costs {
     pub(crate) transmit_turn: Duration,
     /// The time to enable an interrupt.
     pub(crate) arm: Duration,
-    /// Putting a packet into the queue of a process, and waking that.
+    /// Putting a packet into the queue of a process, and waking the process.
     pub(crate) queue: Duration,
-    /// A packet in that process: its system call and what it does.
+    /// A packet in that process: its system call and its work.
     pub(crate) process: Duration,
     /// The time of a clock interrupt.
     pub(crate) tick: Duration,
@@ -105,7 +105,8 @@ impl Costs {
         }
     }
 
-    /// The costs of the unmodified kernel: nobody traced it, so its handlers and its threads have a factor each.
+    /// The costs of the unmodified kernel: there is no trace of it, so its handlers and its threads have a
+    /// factor each.
     pub(crate) fn unmodified(of: &Livelock) -> Self {
         let modified = Costs::no_polling(of);
         let (threads, handlers) = (modified.times(of.unmodified), modified.times(of.unmodified_handlers));
@@ -149,7 +150,7 @@ impl Costs {
         }
     }
 
-    /// A packet through the whole of IP.
+    /// A packet through all of IP.
     pub(crate) fn forward(&self) -> Duration {
         self.input + self.output + self.finish
     }

@@ -1,4 +1,5 @@
-//! `livelock-figures`: every point of the paper's figures that could be read from its plots, and beside it the model's.
+//! `livelock-figures`: every point of the paper's figures that could be read from its plots, beside the
+//! model's.
 
 use softtimers_core::Percent;
 use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
@@ -8,22 +9,23 @@ use super::router::Router;
 use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
+/// Figures 2, 5, 6, 7, 9 and 10, under their numbers in the earlier version of the paper, 6-1 to 7-1.
 pub(crate) static FIGURES: Experiment = Experiment {
     name: "livelock-figures",
     about: "Each point of the livelock paper's figures beside the model's (sections 6 and 7)",
-    details: "Each point is a trial as the paper's: 10,000 packets to an idle router, and what leaves until it is idle again. \
-              The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
-              6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.",
+    details: "Each point is a trial as in the paper: 10,000 packets are sent to an idle router, and its \
+              output is counted until it is idle again. The points were read from vector plots of the \
+              conference version (USENIX 1996), whose figures 6-1, 6-3, 6-4, 6-5, 6-6 and 7-1 are figures 2, \
+              5, 6, 7, 9 and 10 of the journal version.",
     parameters: &[Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]), PACKETS],
     columns: &[
         Column::words("figure", "number in the conference version"),
         Column::words("series", "which kernel, as the figure names it"),
         Column::new("input_pps", "packets a second that arrive").given(),
-        Column::new("paper_pps", "packets a second that come out; but for 7-1").digits(1).given(),
-        Column::new("output_pps", "what the model has").digits(1),
-        Column::share("paper_user_share", "of the processor that a computing process has; 7-1 alone").given(),
-        Column::share("user_share", "what the model has"),
+        Column::new("paper_pps", "output in packets a second, except for 7-1").digits(1).given(),
+        Column::new("output_pps", "the same, of the model").digits(1),
+        Column::share("paper_user_share", "CPU share of a computing process; only for 7-1").given(),
+        Column::share("user_share", "the same, of the model"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
     check: ALWAYS,
@@ -53,10 +55,10 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Packets of a trial.
+/// Packets in a trial.
 pub(super) const PACKETS: Parameter = Parameter::count(
     "packets",
-    "Packets of each trial, after which the queues empty (6.1)",
+    "Packets in each trial, after which the queues drain (6.1)",
     10..=10_000_000,
     10_000,
 );

@@ -1,9 +1,10 @@
-//! `livelock-fit`: the free constants of the router, fitted to all published points at once, and what that says of a figure that was
-//! left out.
+//! `livelock-fit`: the free constants of the router, fitted to all published points at once, and the error of
+//! that fit for a figure that was left out.
 //!
-//! A constant that is chosen for one figure makes that figure agree, and shows nothing. Here all of them are chosen together, by the
-//! least sum of squares over the points of all figures, each as a share of its series' peak. A figure that is left out has had no
-//! part in the choice, so its error is the one that counts: the model's for a figure that nobody has published yet.
+//! A constant chosen for one figure makes that figure agree, which proves nothing. Here all constants are
+//! chosen together, by least squares over the points of all figures, each as a share of its series' peak. A
+//! figure that is left out takes no part in the choice, so its error is the one that matters: it is the
+//! model's error for a figure that is not published yet.
 //!
 //! ```text
 //!   figures.csv ─▶ series ──▶ residuals ◀── Router::trial, 417 of them ◀── router(free constants)
@@ -28,13 +29,14 @@ use series::{Distance, Series, series};
 pub(crate) static FIT: Experiment = Experiment {
     name: "livelock-fit",
     about: "The router's free constants, fitted jointly to all published points, and the error of a figure left out",
-    details: "Least squares over the points of figures 2, 5, 6, 7, 9 and 10, each as a share of its series' peak; a series that \
-              stands in two figures counts once. With --leave-out a figure has no part in the fit, and its error is that of a \
-              prediction. Search begins where nothing is known of the figures. With --iterations 0 nothing is fitted: the distance \
-              of the machine as it is. A fit takes minutes.",
+    details: "Least squares over the points of figures 2, 5, 6, 7, 9 and 10, each as a share of its series' \
+              peak; a series that appears in two figures counts once. With --leave-out a figure takes no \
+              part in the fit, so its error is that of a prediction. The search starts from values chosen \
+              without the figures. With --iterations 0 nothing is fitted: the result is the distance of the \
+              present machine. A fit takes minutes.",
     parameters: &[
-        Parameter::choice("leave-out", "The figure that is not fitted to", series::FIGURES).needs(FITTED),
-        Parameter::count("iterations", "At most; 0 leaves the constants as they are", 0..=100, 12),
+        Parameter::choice("leave-out", "The figure to leave out of the fit", series::FIGURES).needs(FITTED),
+        Parameter::count("iterations", "Most iterations; 0 leaves the constants as they are", 0..=100, 12),
         PACKETS,
     ],
     columns: &[
@@ -43,15 +45,15 @@ pub(crate) static FIT: Experiment = Experiment {
             "constant, series, fitted (all points that were fitted) or left-out (those that were not)",
         ),
         Column::words("name", "which"),
-        Column::words("figure", "the figure of a series, 'left out' behind it if so"),
-        Column::new("points", "points of it"),
-        Column::new("value", "of the constant").digits(1),
-        Column::new("error", "standard error of that").digits(1),
-        Column::share("bias", "mean difference of model and paper, of the peak"),
-        Column::share("rms", "root mean square of the differences, of the peak"),
+        Column::words("figure", "the figure of a series, with 'left out' if it was"),
+        Column::new("points", "points in the series"),
+        Column::new("value", "value of the constant").digits(1),
+        Column::new("error", "standard error of the value").digits(1),
+        Column::share("bias", "mean difference of model and paper, as a share of the peak"),
+        Column::share("rms", "root mean square of the differences, as a share of the peak"),
         Column::share(
             "scatter",
-            "of the published points about a smooth curve, of the peak: no model is nearer",
+            "scatter of the published points about a smooth curve, as a share of the peak: no model can be closer",
         ),
     ],
     sweep: &[("leave-out", "none,2,5,6,7,9,10")],
@@ -59,7 +61,7 @@ pub(crate) static FIT: Experiment = Experiment {
     run,
 };
 
-/// Where nothing is fitted, nothing is left out of it.
+/// Without a fit, no figure can be left out.
 const FITTED: Need =
     Need { with: "iterations above zero", met: |parameters| parameters.count("iterations") > 0 };
 
@@ -79,7 +81,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         let variables: Vec<Variable> = FREE.iter().map(|free| free.variable).collect();
         minimise(&variables, iterations, &mut search)
     };
-    // Nobody wants to know any more.
+    // The sweep was stopped.
     let Some(found) = found else {
         return Ok(vec![row("constant", "", String::new(), [const { Value::Missing }; 6])]);
     };
@@ -132,7 +134,7 @@ struct Trials<'a> {
     streams: Streams,
     steps: &'a Steps<'a>,
     done: u64,
-    /// Trials of the search, at most.
+    /// Most trials of the search.
     most: u64,
 }
 
@@ -141,7 +143,8 @@ impl Trials<'_> {
         self.of.iter().flat_map(|series| series.points.iter().map(move |point| (*series, point)))
     }
 
-    /// The differences of model and paper, as a share of the series' peak. Points that a free constant does not move are as before.
+    /// The differences of model and paper, as a share of the series' peak. Points that a free constant does
+    /// not affect are copied.
     fn residuals(&self, machine: &Livelock, moved: Option<(usize, &[f64])>) -> Option<Vec<f64>> {
         let mut hardware = self.hardware;
         hardware.constants.livelock = *machine;
@@ -164,7 +167,7 @@ impl Trials<'_> {
         Some(all)
     }
 
-    /// Each residual by the deviation of its series, or back.
+    /// Divides each residual by the deviation of its series, or multiplies it again.
     fn weighted(&self, residuals: &[f64], divided: bool) -> Vec<f64> {
         let weights = self.points().map(|(series, _)| series.deviation());
         let weigh =
@@ -172,7 +175,8 @@ impl Trials<'_> {
         residuals.iter().zip(weights).map(weigh).collect()
     }
 
-    /// The calls of a search, about: each iteration has a derivative for each constant, and a step or two.
+    /// Approximate number of calls in a search: each iteration has a derivative for each constant, and one or
+    /// two steps.
     fn of_search(&self, iterations: u64) -> u64 {
         iterations * (FREE.len() as u64 + 2) + 1
     }

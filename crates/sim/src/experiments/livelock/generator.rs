@@ -1,8 +1,9 @@
 //! The source host: packets of one rate, more or less evenly spaced.
 //!
-//! It "does not generate a precisely paced stream"; "the short-term rates varied somewhat from the mean" (§6.1). How
-//! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full cost of a packet alone for
-//! each, so two packets hardly ever came within its 330 µs. At random they often would.
+//! It "does not generate a precisely paced stream"; "the short-term rates varied somewhat from the mean"
+//! (§6.1). The paper does not say how, but figure 10 (7-1) shows it: up to 2,500 packets/s the user process
+//! loses the full cost of a single packet for each one, so two packets almost never arrived within that
+//! packet's 330 µs. With random arrivals they often would.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub(crate) enum Spacing {
     Even,
     /// Each is up to a quarter longer or shorter than their mean, all equally likely: a loop that sends.
     Varied,
-    /// At random, as of many sources: what a gap has beyond the wire's is exponential.
+    /// Random, as from many sources: the part of a gap beyond the wire time is exponential.
     Random,
 }
 
@@ -25,7 +26,7 @@ impl Spacing {
     /// Their names on the command line.
     pub(crate) const NAMES: &[&str] = &["varied", "even", "random"];
 
-    /// By its name; varied for any other.
+    /// Returns the spacing of this name; varied for any other name.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "even" => Spacing::Even,
@@ -43,20 +44,21 @@ pub(crate) struct Generator {
     at: u64,
     /// In nanoseconds, as all gaps.
     wire: u64,
-    /// A gap is off its mean by at most one part in this many, either way.
+    /// A gap differs from its mean by at most one part in this many, either way.
     spread: u128,
     /// In units of 2⁻³² ns.
     mean: u128,
     /// The part of the last gap that was below a nanosecond.
     rest: u128,
-    /// The times of a recording, in their place.
+    /// The times of a recording, used instead.
     recorded: Option<std::vec::IntoIter<u64>>,
-    /// Packets that still come.
+    /// Packets still to come.
     left: u64,
 }
 
 impl Generator {
-    /// `rate` packets a second, at most one each time that the wire needs for one. None come at rate zero.
+    /// `rate` packets a second, at most one each time that the wire needs for one. No packets come at rate
+    /// zero.
     pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
         let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
         let spread = machine.spread.max(1).into();
@@ -75,7 +77,7 @@ impl Generator {
         generator
     }
 
-    /// The packets of a recording at their times, but none before the wire has carried the one before it.
+    /// The packets of a recording at their times, but none before the wire has carried the previous one.
     pub(crate) fn of_recording(recording: &Trace, machine: &Livelock) -> Self {
         let generator = Generator::new(0, Spacing::Even, machine, Random::stream(0, 0));
         let mut free = 0;
@@ -88,7 +90,7 @@ impl Generator {
         Generator { recorded: Some(times.into_iter()), ..generator }
     }
 
-    /// Ends it after `packets` packets.
+    /// Stops after `packets` packets.
     pub(crate) fn limited(self, packets: u64) -> Self {
         Generator { left: packets, ..self }
     }
@@ -99,7 +101,7 @@ impl Generator {
         Duration::from_nanos(last.copied().unwrap_or(0))
     }
 
-    /// From the next gap on.
+    /// Takes effect from the next gap on.
     pub(crate) fn set_rate(&mut self, rate: u64) {
         let gap = (1_000_000_000u128 << FRACTION).checked_div(u128::from(rate));
         self.mean = gap.map_or(u128::MAX, |gap| gap.max(u128::from(self.wire) << FRACTION));
@@ -122,7 +124,7 @@ impl Iterator for Generator {
         self.rest += match self.spacing {
             Spacing::Even => self.mean,
             Spacing::Varied => {
-                // Never below the wire, and as much above the mean.
+                // Never below the wire time, and as much above the mean.
                 let most = beyond.min(self.mean / self.spread);
                 self.mean - most + ((2 * most * u128::from(self.random.next_u64() >> 32)) >> 32)
             }

@@ -5,12 +5,13 @@ use super::parameters::{SYNTHETIC, config, parameters};
 use super::router::Router;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// Output by input, and where the rest was dropped: figures 2, 5, 6, 7, 9 and 10.
+/// Output by input, and where the other packets were dropped: figures 2, 5, 6, 7, 9 and 10.
 pub(crate) static LIVELOCK: Experiment = Experiment {
     name: "livelock",
     about: "A router under overload: output by input for every kernel (livelock paper, sections 6 and 7)",
-    details: "Packets of minimum size come to a router on one 10 Mbit/s Ethernet and leave by another. Costs are those of \
-              the paper's trace of one packet; beyond, see docs/sim.md. Policies are those of softtimers_poll.",
+    details: "Packets of minimum size arrive at a router on one 10 Mbit/s Ethernet and leave by another. The \
+              costs come from the paper's trace of one packet; for the others, see docs/sim.md. The policies \
+              are those of softtimers_poll.",
     parameters: &PARAMETERS,
     columns: COLUMNS,
     sweep: &[
@@ -27,7 +28,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     if recording.span().is_zero() {
         return Err(RunError::new("trace: all its packets come at one time; a rate needs two times"));
     }
-    // Two at least fit into any time: one at its beginning and one at its end.
+    // At least two fit into any time: one at its beginning and one at its end.
     let between = recording.packets().saturating_sub(2) as u128;
     if between * config.machine.wire.as_nanos() > recording.span().as_nanos() {
         let rate = (recording.packets() - 1) as f64 / recording.span().as_secs_f64();
@@ -43,7 +44,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 pub(super) const RATE: Parameter =
     Parameter::per_second("rate", "Packets a second that arrive", 0..=MOST_PPS, 8_000);
 
-/// More than any wire of these machines carries; each carries less.
+/// More than any wire of these machines carries.
 pub(super) const MOST_PPS: u64 = 100_000_000;
 
 const PARAMETERS: [Parameter; 22] = parameters(
@@ -58,7 +59,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     check(parameters)?;
     let config = config(parameters)?;
     let recording = parameters.trace("trace");
-    // It knows of no limit by CPU time, and of no bursts.
+    // The closed form knows neither the limit on CPU time nor bursts.
     let closed = (config.limit.is_none() && recording.is_none())
         .then(|| Closed::of(&config).output(config.rate as f64));
     let router = match recording {
@@ -98,25 +99,25 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 
 const COLUMNS: &[Column] = &[
     Column::words("kernel", "which kernel"),
-    Column::new("quota", "packets a turn; with --auto-quota the one that was found"),
+    Column::new("quota", "packets in a turn; with --auto-quota the quota it found"),
     Column::new("offered_pps", "packets that arrived, a second"),
-    Column::new("output_pps", "packets that came through, a second"),
-    Column::new("closed_pps", "what a closed form says of that"),
-    Column::share("ring_drops", "share of arrivals that the interface dropped"),
+    Column::new("output_pps", "packets forwarded or captured, a second"),
+    Column::new("closed_pps", "the same, from a closed form"),
+    Column::share("ring_drops", "share of arrivals dropped by the interface"),
     Column::share("ipintrq_drops", "share dropped between driver and IP"),
     Column::share("process_drops", "share dropped at the queue to a process"),
     Column::share("out_drops", "share dropped at the output queue"),
     Column::new("p50_us", "median time from arrival to the end of transmission").digits(0),
     Column::new("p99_us", "the 99th percentile of that").digits(0),
-    Column::share("user_share", "of the processor that the computing process had (--user yes)"),
-    Column::new("interrupts", "interrupts for each packet that came through").digits(2),
-    Column::new("starts", "hand-overs to the transmitter for each of them").digits(2),
-    Column::new("empty_pps", "polls that found nothing, a second"),
+    Column::share("user_share", "CPU share of the computing process (--user yes)"),
+    Column::new("interrupts", "interrupts for each output packet").digits(2),
+    Column::new("starts", "hand-overs to the transmitter for each output packet").digits(2),
+    Column::new("empty_pps", "empty polls, a second"),
     Column::share(
         "starved",
-        "share of time in which packets waited for a transmitter that idled for 5 ms and more",
+        "share of time in which packets waited while the transmitter was idle for 5 ms or more",
     ),
-    Column::share("livelocked", "share of time in which input had come to nothing for 10 ms"),
+    Column::share("livelocked", "share of time without progress for 10 ms in spite of input"),
     Column::new("settled_ms", "when output became steady, by MSER-5: beyond 200 the warm-up was too short")
         .greatest(),
 ];

@@ -1,4 +1,5 @@
-//! `livelock-mlfrr`: the maximum loss-free receive rate of a kernel, and what it does beyond (§3.1, §4.2).
+//! `livelock-mlfrr`: the maximum loss-free receive rate of a kernel, and its behaviour under overload (§3.1,
+//! §4.2).
 
 use softtimers_poll::{Behaviour, Curve, LossFree, Point};
 
@@ -13,18 +14,18 @@ use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Step
 pub(crate) static MLFRR: Experiment = Experiment {
     name: "livelock-mlfrr",
     about: "The loss-free rate of each kernel and its behaviour beyond (livelock paper, 3.1, 4.2, 6.6.2)",
-    details: "The loss-free rate is searched for by doubling and halving, the curve has thirty rates up to what the wire \
-              carries; --rate is for livelock alone.",
+    details: "The loss-free rate is searched by doubling and bisection. The curve has thirty rates, up to \
+              the capacity of the wire. --rate is only for livelock.",
     parameters: &PARAMETERS,
     columns: &[
         Column::words("kernel", "which kernel"),
         Column::new("mlfrr_pps", "the highest rate at which nothing is lost"),
-        Column::new("closed_mlfrr_pps", "what a closed form says of that"),
-        Column::new("peak_pps", "the most that came through at any rate"),
-        Column::new("asymptote_pps", "what comes through at the highest rates"),
-        Column::new("ratio", "of the two").digits(3),
+        Column::new("closed_mlfrr_pps", "the same, from a closed form"),
+        Column::new("peak_pps", "highest output at any rate"),
+        Column::new("asymptote_pps", "output at the highest rates"),
+        Column::new("ratio", "asymptote divided by peak").digits(3),
         Column::words("behaviour", "ideal, realisable or livelock"),
-        Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
+        Column::new("livelock_pps", "input rate from which output is zero, from the closed form"),
     ],
     sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
     check: |parameters| config(parameters).map(drop),
@@ -32,7 +33,7 @@ pub(crate) static MLFRR: Experiment = Experiment {
 };
 
 const PARAMETERS: [Parameter; 22] =
-    parameters(RATE.needs(SEARCHED), Parameter::trace("trace", "Of livelock alone").needs(SEARCHED));
+    parameters(RATE.needs(SEARCHED), Parameter::trace("trace", "Only for livelock").needs(SEARCHED));
 
 const SEARCHED: Need =
     Need { with: "livelock, not with livelock-mlfrr, which searches for it,", met: |_| false };
@@ -76,5 +77,5 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 }
 
 const RATES: u64 = 30;
-/// Runs that the search takes, nearly: for whoever watches.
+/// Approximate number of runs in the search, for the progress display.
 const SEARCH: u64 = 20;

@@ -1,7 +1,8 @@
 //! `livelock-monitor`: tcpdump on a flooded network (§9), figure 15.
 //!
-//! A packet filter in the receiving thread puts packets into a queue of 32, tcpdump takes them out; with feedback input is
-//! shut when fewer than eight more have room, and opened after a millisecond, by nothing else.
+//! A packet filter in the receiving thread puts packets into a queue of 32, and tcpdump takes them out. With
+//! feedback, input is closed when fewer than eight more fit, and opened only by the time-out of a
+//! millisecond.
 
 use std::time::Duration;
 
@@ -17,24 +18,19 @@ use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Step
 pub(crate) static MONITOR: Experiment = Experiment {
     name: "livelock-monitor",
     about: "tcpdump on a flooded network, with and without feedback (livelock paper, section 9)",
-    details: "What writing a packet to disk costs is chosen so that 7,700 of 9,000 packets/s are captured, which is where \
-              the paper's run with feedback saturates. It has no other figures in its text.",
+    details: "The cost of writing a packet to disk was chosen so that 7,700 of 9,000 packets/s are captured, \
+              where the paper's run with feedback saturates. Its text gives no other numbers.",
     parameters: &[
         Parameter::per_second("rate", "Packets a second on the network", 0..=MOST_PPS, 9_000),
         Parameter::choice_or("file", "What tcpdump writes to", &["null", "disk"], "disk"),
-        Parameter::choice_or(
-            "feedback",
-            "Input is shut when the queue is nearly full",
-            &["no", "yes"],
-            "yes",
-        ),
+        Parameter::choice_or("feedback", "Close input when the queue is nearly full", &["no", "yes"], "yes"),
         Parameter::count(
             "queue",
             "Room in the queue to tcpdump",
             1..=65_536,
             crate::constants::Machine::PAPERS.livelock.process_queue as u64,
         ),
-        Parameter::count("room", "Input is shut when there is room for fewer packets", 1..=65_536, 8)
+        Parameter::count("room", "Close input when there is room for fewer packets than this", 1..=65_536, 8)
             .needs(FEEDBACK),
         Parameter::limit("quota", "Packets a turn", 1..=10_000, Some(10)),
         Parameter::time(
@@ -45,8 +41,8 @@ pub(crate) static MONITOR: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::words("file", "what is written to"),
-        Column::words("feedback", "whether there is any"),
+        Column::words("file", "what tcpdump writes to"),
+        Column::words("feedback", "whether feedback is on"),
         Column::new("sent_pps", "packets on the network, a second"),
         Column::new("captured_pps", "packets that tcpdump got, a second"),
         Column::share("interface_drops", "share dropped by the interface"),

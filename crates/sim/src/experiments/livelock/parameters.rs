@@ -1,4 +1,4 @@
-//! The parameters that the experiments of one kernel share, and the configuration that they ask for.
+//! The parameters shared by the experiments with one kernel, and the configuration they make.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use super::generator::Spacing;
 use crate::constants::{Livelock, Machine};
 use crate::{Need, Parameter, Parameters, RunError};
 
-/// A kernel and its load; `rate` and `trace` are not for every experiment to be set.
+/// A kernel and its load; `rate` and `trace` are not parameters of every experiment.
 pub(super) const fn parameters(rate: Parameter, trace: Parameter) -> [Parameter; 22] {
     [
         Parameter::choice_or("kernel", "The kernel", Kernel::NAMES, "polled"),
         rate,
-        Parameter::choice("spacing", "How: each gap up to a quarter off, all the same, at random", Spacing::NAMES).needs(SYNTHETIC),
-        Parameter::limit("quota", "Packets in a turn, of the kernels that poll (6.6.2)", 1..=10_000, Some(5)).needs(POLLS),
-        Parameter::switch("auto-quota", "Let it find its quota"),
-        Parameter::choice("consumer", "Who takes packets", &["kernel", "screend", "monitor"]),
-        Parameter::switch("feedback", "Input is shut by a full queue to the process (6.6.1)"),
-        Parameter::count("queue", "Room in that", QUEUE, PAPERS.process_queue as u64).needs(QUEUED),
-        Parameter::count("high", "% at which it shuts input", PERCENT, 75).needs(FEEDBACK),
-        Parameter::limit("low", "% at which it opens it; none: by the time-out alone (9)", 0..=100, Some(25)).needs(FEEDBACK),
-        Parameter::time("timeout", "After which input is opened anyway", Duration::from_micros(1)..=Duration::from_secs(1), Duration::from_millis(1)).needs(FEEDBACK),
-        Parameter::limit("cpu-limit", "% of each 10 ms that packets may have (7)", 0..=100, None),
+        Parameter::choice("spacing", "Gaps between packets: each up to a quarter off the mean, all the same, or at random", Spacing::NAMES).needs(SYNTHETIC),
+        Parameter::limit("quota", "Packets in a turn of the kernels that poll (6.6.2)", 1..=10_000, Some(5)).needs(POLLS),
+        Parameter::switch("auto-quota", "Let the kernel find its quota"),
+        Parameter::choice("consumer", "The destination of packets", &["kernel", "screend", "monitor"]),
+        Parameter::switch("feedback", "Close input when the queue to the process is full (6.6.1)"),
+        Parameter::count("queue", "Room in that queue", QUEUE, PAPERS.process_queue as u64).needs(QUEUED),
+        Parameter::count("high", "Fill level in % at which it closes input", PERCENT, 75).needs(FEEDBACK),
+        Parameter::limit("low", "Fill level in % at which it opens input; none: by the time-out only (9)", 0..=100, Some(25)).needs(FEEDBACK),
+        Parameter::time("timeout", "Time after which input is opened in any case", Duration::from_micros(1)..=Duration::from_secs(1), Duration::from_millis(1)).needs(FEEDBACK),
+        Parameter::limit("cpu-limit", "% of each 10 ms for which packets may use the CPU (7)", 0..=100, None),
         Parameter::switch("user", "A process computes without end"),
-        Parameter::choice_or("batching", "All packets there are in one interrupt (4.1)", &["no", "yes"], "yes").needs(BY_INTERRUPTS),
+        Parameter::choice_or("batching", "Take all waiting packets in one interrupt (4.1)", &["no", "yes"], "yes").needs(BY_INTERRUPTS),
         Parameter::choice("transmit", "Priority of the transmit interrupt, to the receive interrupt (4.4)", TransmitPriority::NAMES).needs(BY_INTERRUPTS),
-        Parameter::choice("ip", "Where kernels that do not poll do it: a thread below all interrupts, or the receive interrupt (4.4)", &["thread", "interrupt"]).needs(BY_INTERRUPTS),
+        Parameter::choice("ip", "Where kernels that do not poll run IP: a thread below all interrupts, or the receive interrupt (4.4)", &["thread", "interrupt"]).needs(BY_INTERRUPTS),
         Parameter::switch("eager", "Load the transmitter while it is active (8.2)").needs(EAGER),
-        Parameter::count("cost", "% of the paper's machine that each step costs (5.4)", 0..=10_000, 100),
-        Parameter::time("period", "Of the clocked kernel (10)", Duration::from_micros(50)..=Duration::from_secs(1), Duration::from_millis(1)).needs(CLOCKED),
+        Parameter::count("cost", "Cost of each step, in % of that on the paper's machine (5.4)", 0..=10_000, 100),
+        Parameter::time("period", "Period of the clocked kernel (10)", Duration::from_micros(50)..=Duration::from_secs(1), Duration::from_millis(1)).needs(CLOCKED),
         Parameter::count("ring", "Packets that the interface holds", QUEUE, PAPERS.ring as u64),
         Parameter::time("duration", "Simulated time that is measured, after 0.2 s", Duration::from_millis(10)..=Duration::from_secs(1_000), Duration::from_secs(2)).needs(SYNTHETIC),
         trace,
@@ -53,7 +53,7 @@ const CLOCKED: Need =
 const FEEDBACK: Need = Need { with: "feedback yes", met: |parameters| parameters.is_on("feedback") };
 const QUEUED: Need =
     Need { with: "consumer screend or monitor", met: |parameters| parameters.choice("consumer") != "kernel" };
-/// Elsewhere a packet takes longer than the wire, so the transmitter is idle whenever one comes to it.
+/// Otherwise a packet takes longer than the wire, so the transmitter is idle whenever one reaches it.
 const EAGER: Need = Need {
     with: "a kernel that polls, ip interrupt or a cost below 100",
     met: |parameters| {
@@ -65,7 +65,7 @@ fn polls(parameters: &Parameters) -> bool {
     Kernel::named(parameters.choice("kernel")).polls()
 }
 
-/// The configuration that parameters ask for. Whoever uses its rate asks for [`Config::checked`].
+/// Returns the configuration for parameters. If you use its rate, call [`Config::checked`].
 pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
     let yes = |name| parameters.is_on(name);
     let kernel = Kernel::named(parameters.choice("kernel"));
@@ -85,7 +85,7 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
         if asked && !kernel.polls() {
             let kernel = parameters.choice("kernel");
             return Err(RunError::new(format_args!(
-                "{name}: kernel {kernel} has none; a kernel that polls has"
+                "{name}: kernel {kernel} has none; only kernels that poll have one"
             )));
         }
     }

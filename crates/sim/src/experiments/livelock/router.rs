@@ -6,8 +6,8 @@
 //!   with screend:                                       IP ─▶ queue ─▶ process ─▶ the rest of IP ─▶ …
 //! ```
 //!
-//! This file is what all kernels share: the machine, the devices, the process behind the queue. What a kernel does with
-//! an interrupt is in [`interrupts`] and [`polled`].
+//! This file has what all kernels share: the machine, the devices, the process behind the queue. The kernels'
+//! reactions to interrupts are in [`interrupts`] and [`polled`].
 
 mod counters;
 mod interrupts;
@@ -31,7 +31,7 @@ use crate::machine::Priorities;
 use crate::{Steps, Streams, mser_5};
 pub(super) use counters::RouterStats;
 
-/// A packet: when it arrived.
+/// A packet, with its time of arrival.
 pub(super) type Packet = Timestamp;
 
 /// An event of the router.
@@ -47,7 +47,7 @@ pub(super) enum RouterEvent {
     Tick,
     /// System processes want to run.
     Background,
-    /// The polling thread wanted to look again.
+    /// The polling thread's next poll is due.
     Look,
     /// A window of the automatic quota is over.
     Window,
@@ -64,7 +64,7 @@ pub(crate) struct Router {
     ring: Ring<Packet>,
     output: Transmitter<Packet>,
     queue: Ring<Packet>,
-    /// The step of the process behind that.
+    /// The current step of the process behind the queue.
     process: Option<ProcessStep>,
     /// The state of the kernels that do not poll.
     interrupts: Interrupts,
@@ -113,12 +113,12 @@ enum ProcessStep {
 }
 
 impl Router {
-    /// Everything idle, and the first packet on its way.
+    /// Creates an idle router, with the first packet on its way.
     pub(crate) fn new(config: Config, streams: Streams) -> Self {
         Router::with_costs(config, config.costs(), streams)
     }
 
-    /// On a machine with other costs.
+    /// Creates a router on a machine with other costs.
     pub(crate) fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
         let generator = Generator::new(config.rate, config.spacing, &config.machine, streams.of("arrivals"));
         Router::fed_by(generator, config, costs)
@@ -131,8 +131,9 @@ impl Router {
         Router::fed_by(generator, config, config.costs())
     }
 
-    /// One trial of the paper (§6.1): `packets` come to an idle router, and those that leave are counted until it is idle again, by
-    /// the time in which they came. What waits in queues at the end is a part of that: under livelock nearly all of it.
+    /// Runs one trial of the paper (§6.1): `packets` arrive at an idle router, and those that leave until it
+    /// is idle again are counted, divided by the time in which the packets arrived. Packets waiting in queues
+    /// at the end are included: under livelock they are almost all of the output.
     pub(crate) fn trial(config: Config, packets: u64, streams: Streams) -> Trial {
         let generator = Generator::new(config.rate, config.spacing, &config.machine, streams.of("arrivals"));
         let costs = config.costs();
@@ -174,17 +175,17 @@ impl Router {
         router
     }
 
-    /// Runs a warm-up and then the measurement, and says what came of it.
+    /// Runs a warm-up and then the measurement, and returns the results.
     #[cfg(test)]
     pub(crate) fn run(self) -> RouterStats {
         self.run_in(&Steps::unwatched(), 0, 1)
     }
 
-    /// Does that as one of a point's runs: after `before` of `runs`.
+    /// Does the same as one of a point's runs: after `before` of `runs`.
     pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> RouterStats {
         let begin = Timestamp::ZERO + self.config.warm_up;
         let mut watched = Watched::default();
-        // What comes at the beginning of a recording is counted.
+        // The first packets of a recording are counted too.
         if begin > Timestamp::ZERO {
             self.run_watched(begin, &mut watched);
         }
@@ -202,7 +203,7 @@ impl Router {
         RouterStats { settled: settled.filter(|_| begin > Timestamp::ZERO), ..self.into_stats() }
     }
 
-    /// Until `end`, and notes what is delivered in each short time of the first second or so.
+    /// Runs until `end`, and records the deliveries in short intervals of about the first second.
     fn run_watched(&mut self, end: Timestamp, watched: &mut Watched) {
         while watched.delivered.len() < OBSERVATIONS && self.engine.now() + OBSERVATION <= end {
             self.run_until(Timestamp::ZERO + OBSERVATION * (watched.delivered.len() as u32 + 1));
@@ -220,7 +221,8 @@ impl Router {
         }
     }
 
-    /// Only these packets come; when each that is not dropped was delivered, in order, within a second.
+    /// Runs with only these packets; returns when each one not dropped was delivered, in order, within a
+    /// second.
     pub(crate) fn burst(mut self, arrivals: &[Timestamp]) -> Vec<Timestamp> {
         for &at in arrivals {
             self.engine.at(at, RouterEvent::Arrival);
@@ -344,7 +346,7 @@ impl Router {
         }
     }
 
-    /// A packet is in the queue of the process, or found it full.
+    /// A packet was queued for the process, or dropped because the queue was full.
     pub(super) fn queued(&mut self, packet: Packet) {
         self.queue.push(packet);
         if self.process.is_none() {
@@ -390,15 +392,16 @@ impl Router {
 impl Tasks {
     fn add(cpu: &mut Processor, config: &Config, costs: &Costs) -> Self {
         let Priorities { clock, device, network, process, background, user } = config.priorities;
-        // With a level between any two: what a handler does before it goes on, and a transmit interrupt that waits.
+        // With a level between any two: for functions that a handler calls, and for a transmit interrupt that
+        // waits.
         let level = |priority: u8| Level(2 * priority);
         let (in_handler, lower) = (Level(2 * device + 1), Level(2 * device - 1));
         let device = level(device);
         let thread = |priority, switch| TaskConfig::thread(level(priority), switch, costs.pollution);
         let network = match config.kernel {
-            // It is the interrupt handler, and polls before it returns.
+            // The interrupt handler itself polls before it returns.
             Kernel::HighIpl => TaskConfig::interrupt(device),
-            // A function that the handler calls: it is done before the handler goes on.
+            // A function called by the handler: it finishes before the handler continues.
             _ if config.to_completion => TaskConfig::interrupt(in_handler),
             _ => thread(network, switch_network(config, costs)),
         };
@@ -421,7 +424,7 @@ impl Tasks {
                 ..thread(process, costs.switch)
             }),
             background: cpu.add(thread(background, Duration::ZERO)),
-            // What switching back to it costs is in the costs of switching away.
+            // The cost of switching back to it is included in the costs of switching away.
             user: cpu.add(thread(user, costs.pollution)),
         }
     }
@@ -433,11 +436,12 @@ fn switch_network(config: &Config, costs: &Costs) -> Duration {
     costs.switch_network + if after_process { costs.user } else { Duration::ZERO }
 }
 
-/// Between two looks at whether somebody still wants to know: milliseconds of a CPU.
+/// Events between two checks for a stopped sweep: milliseconds of CPU time.
 const SLICE: Duration = Duration::from_secs(1);
-/// Longer than all queues take to empty, at any cost that a machine may have been given.
+/// Longer than all queues take to drain, at any cost that a machine can have.
 const DRAINED: Duration = Duration::from_millis(200);
-/// Packets are counted for so long to see when a run is steady: some tens of them under overload.
+/// Packets are counted in intervals of this length to detect when a run is steady: some tens of packets under
+/// overload.
 const OBSERVATION: Duration = Duration::from_millis(4);
 /// The warm-up and a second.
 const OBSERVATIONS: usize = 300;

@@ -1,4 +1,4 @@
-//! The livelock paper's results, its tables as this model makes them, and how the kernels behave.
+//! The livelock paper's results, its tables as this model reproduces them, and the behaviour of the kernels.
 
 mod kept;
 mod kernels;

@@ -1,4 +1,4 @@
-//! The arithmetic of phases: how many a job of n nodes holds up, and how long the longest takes.
+//! The arithmetic of phases: how many are delayed in a job of n nodes, and how long the longest takes.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::Steps;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Phases {
-    /// Lengths in nanoseconds, ascending, each with how many are at most as long.
+    /// Lengths in nanoseconds, ascending, each with the number of phases that are at most that long.
     lengths: Vec<(u64, u64)>,
 }
 
@@ -69,10 +69,11 @@ impl Phases {
         self.at(random.below(self.total()))
     }
 
-    /// Draws the longest phase of `nodes` nodes `count` times; a phase longer than `threshold` nanoseconds is held up.
+    /// Draws the longest phase of `nodes` nodes `count` times; a phase longer than `threshold` nanoseconds is
+    /// delayed.
     ///
     /// # Cost
-    /// `nodes` times `count` drawings of some 20 ns each.
+    /// `nodes` times `count` draws of about 20 ns each.
     pub fn draw_longest(&self, nodes: u64, count: u64, threshold: u64, random: &mut Random) -> Longest {
         self.draw_watched(nodes, count, threshold, random, &Steps::unwatched())
     }
@@ -126,16 +127,16 @@ impl Phases {
 pub struct Longest {
     /// The mean of each phase's longest node, in nanoseconds.
     pub mean: f64,
-    /// The share of phases that are held up on no node.
+    /// The share of phases that are delayed on no node.
     pub undelayed: f64,
 }
 
-/// Returns (1 − p)ⁿ: the share of phases that are held up on none of n nodes.
+/// Returns (1 − p)ⁿ: the share of phases that are delayed on none of n nodes.
 pub fn undelayed(p: f64, nodes: u64) -> f64 {
     power(1.0 - p, nodes)
 }
 
-/// Returns the largest p that a job of n nodes hardly notices: an order of magnitude below 1/n (§2.2).
+/// Returns the largest p that barely affects a job of n nodes: an order of magnitude below 1/n (§2.2).
 ///
 /// ```
 /// assert_eq!(softtimers_sim::noise::wanted(100), 0.001);
@@ -144,7 +145,7 @@ pub fn wanted(nodes: u64) -> f64 {
     0.1 / nodes.max(1) as f64
 }
 
-/// By squaring: products alone, which every machine rounds alike.
+/// By squaring: only products, which every machine rounds alike.
 fn power(base: f64, exponent: u64) -> f64 {
     let (mut result, mut square, mut left) = (1.0, base, exponent);
     while left > 0 {

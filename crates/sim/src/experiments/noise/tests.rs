@@ -41,7 +41,7 @@ fn the_job_is_slower_the_more_nodes_it_has() {
         drawn
     });
     assert!(slowdowns.is_sorted_by(|less, more| less < more), "{slowdowns:?}");
-    // 1.6 where a phase that is held up is certain, toward 2 where a rare long one is.
+    // 1.6 when a delayed phase is certain, towards 2 when a rare long one is.
     assert!((1.55..1.75).contains(&slowdowns[4]), "{slowdowns:?}");
     assert!(slowdowns[6] > 1.85 && slowdowns[6] <= 2.0, "{slowdowns:?}");
 }
@@ -71,7 +71,7 @@ fn what_cannot_be_is_refused() {
     let parameters =
         Parameters::new(NOISE.parameters).with("stamps", Setting::Trace(one.finish().map(Into::into)));
     let error = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap_err().to_string();
-    assert_eq!(error, "stamps: one time alone is no phase");
+    assert_eq!(error, "stamps: a phase needs at least two time stamps");
     let many = Parameters::new(NOISE.parameters)
         .with("nodes", Setting::Count(1_000_000))
         .with("phases", Setting::Count(1_000_000));

@@ -1,4 +1,4 @@
-//! One flow by a periodic hardware timer: what soft timers are compared with (§5.6).
+//! One flow by a periodic hardware timer: the baseline for soft timers (§5.6).
 //!
 //! ```text
 //!   ticks      |     |     |     |     |     |
@@ -11,7 +11,7 @@ use softtimers_core::{Random, Timestamp};
 use super::{Flow, PacingStats};
 use crate::{Parameters, RunError, Steps, Streams};
 
-/// For how many nanoseconds interrupts are enabled, on average.
+/// Returns for how many nanoseconds interrupts are enabled, on average.
 pub(super) fn enabled_mean(parameters: &Parameters) -> Result<u64, RunError> {
     let nanos = |name| parameters.time(name).as_nanos() as u64;
     let (longest, every) = (nanos("disabled"), nanos("disabled-every"));
@@ -26,7 +26,7 @@ pub(super) fn enabled_mean(parameters: &Parameters) -> Result<u64, RunError> {
     })
 }
 
-/// A packet for each tick that is delivered.
+/// Sends a packet for each tick that is delivered.
 pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
     let nanos = |name| parameters.time(name).as_nanos() as u64;
     let (target, longest, enabled_mean) = (nanos("target"), nanos("disabled"), enabled_mean(parameters)?);

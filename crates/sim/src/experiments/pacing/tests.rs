@@ -3,7 +3,7 @@ use crate::{Setting, Value};
 
 const BURSTS: [u64; 6] = [12, 15, 20, 25, 30, 35];
 
-/// Each column of a run; what is missing or a word is no number.
+/// Returns each column of a run; missing values and words are NaN.
 fn find(set: &[(&str, Setting)]) -> [f64; 11] {
     let parameters = Parameters::new(PACING.parameters);
     let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
@@ -49,8 +49,9 @@ fn means_are_those_of_the_tables() {
     }
 }
 
-/// At a burst interval of 35 µs the paper's rule falls behind 40 µs for good, and has 60% of the rate; trains have 97%. The rest is what
-/// they give up for being rare: they begin only where single packets would take eight times the delay.
+/// At a burst interval of 35 µs the paper's rule falls behind 40 µs for good, and has 60% of the rate; trains
+/// have 97%. They lose the rest because they are rare: they begin only when single packets would take eight
+/// times the delay.
 #[test]
 fn trains_hold_a_rate_that_burst_intervals_lose() {
     let at = |train| [("target", micros(40)), ("burst", micros(35)), ("train", Setting::Count(train))];
@@ -80,7 +81,7 @@ fn what_the_paper_warns_of_drifts_or_bursts() {
     assert!(of("two-speed")[SHORTEST] >= 12.0);
 }
 
-/// The places that are lost are missing from the mean; the gaps are narrower than those of soft timers.
+/// The lost ticks are missing from the mean; the gaps vary less than those of soft timers.
 #[test]
 fn a_hardware_timer_misses_its_target_by_what_it_loses() {
     for (target, paper) in [(40, 43.0), (60, 63.6)] {

@@ -1,7 +1,7 @@
-//! The machine of the relay: [`Machine`], pollers that meet only where they share something.
+//! The machine of the relay: [`Machine`], pollers that are independent except for the serial part.
 //!
 //! ```text
-//!   asleep ── a packet ─▶ awake ─▶ turn ─▶ waits for what all share ─▶ has it ─▶ its packets have left ─┐
+//!   asleep ── a packet ─▶ awake ─▶ turn ─▶ waits for the shared part ─▶ has it ─▶ its packets left ────┐
 //!     ▲                              ▲                                          more wait ─────────────┤
 //!     └──────────────────────────────┴────────────────────────────────── none waits ◀──────────────────┘
 //! ```
@@ -18,7 +18,7 @@ use crate::engine::{Engine, Steps, Streams};
 pub(super) enum Receiving {
     /// On another CPU for each poller.
     Other,
-    /// On the poller's, before all else.
+    /// On the poller's CPU, before all other work.
     Same,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Costs {
     pub(super) shared: Duration,
     pub(super) receive: Duration,
     pub(super) receiving: Receiving,
-    /// Packets of a turn at most.
+    /// Most packets in a turn.
     pub(super) quota: u64,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct Machine {
     pub(super) costs: Costs,
     /// Packets that can wait for a poller.
     pub(super) buffer: usize,
-    /// Packets a second that come for all pollers.
+    /// Packets a second that arrive for all pollers.
     pub(super) rate: f64,
     /// The share of them for each poller.
     pub(super) shares: Vec<f64>,
     pub(super) duration: Duration,
 }
 
-/// The counts after the first tenth.
+/// The counts after the first tenth of the time.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) window: Duration,
@@ -56,7 +56,7 @@ pub(super) struct Found {
     pub(super) relayed: u64,
     pub(super) lost: u64,
     pub(super) turns: u64,
-    /// Nanoseconds of the pollers' CPUs.
+    /// CPU time of the pollers, in nanoseconds.
     pub(super) busy: u64,
     /// Nanoseconds from arrival to departure.
     pub(super) delays: Histogram,
@@ -70,10 +70,10 @@ struct Poller {
     gap: f64,
     /// When the next packet comes, with a fraction.
     arrives: f64,
-    /// When the CPU that receives for it is free, if that is another one.
+    /// When the CPU that receives for it becomes free, if that is another one.
     receiver: u64,
     next: Next,
-    /// When those came that wait.
+    /// Arrival times of the waiting packets.
     waiting: VecDeque<u64>,
     /// Packets of the turn.
     turn: usize,
@@ -83,25 +83,25 @@ struct Poller {
 #[derive(Clone, Copy, Debug, Default)]
 struct Next {
     came: u64,
-    /// When it is in the buffer, or dropped.
+    /// When it is in the buffer or dropped.
     ready: u64,
-    /// The CPU that receives has room for it.
+    /// Whether the receiving CPU has room for it.
     fits: bool,
 }
 
 /// The next step of a poller.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// It looks into its buffer.
+    /// It checks its buffer.
     Look(usize),
-    /// It wants what is shared.
+    /// It needs the shared resource.
     Share(usize),
     /// The packets of its turn leave.
     Leave(usize),
 }
 
 impl Costs {
-    /// A packet's share of a poller's CPU time in a full turn.
+    /// Returns a packet's share of a poller's CPU time in a full turn.
     pub(super) fn of_a_packet(&self) -> Duration {
         let received = if self.receiving == Receiving::Same { self.receive } else { Duration::ZERO };
         self.packet + self.turn / self.quota.try_into().unwrap_or(u32::MAX) + self.shared + received
@@ -109,7 +109,7 @@ impl Costs {
 }
 
 impl Machine {
-    /// Lets the time pass.
+    /// Runs the simulation.
     pub(super) fn run(&self, streams: Streams, steps: &Steps) -> Found {
         let end = nanos(self.duration);
         let begin = end / 10;
@@ -136,7 +136,7 @@ impl Machine {
             let (at, next) = match event {
                 Event::Look(place) => self.look(&mut pollers[place], place, now, &mut account),
                 Event::Share(place) => {
-                    // Whoever waits for it spins.
+                    // A poller that waits for it spins.
                     free = now.max(free) + pollers[place].turn as u64 * nanos(self.costs.shared);
                     let until = self.interrupted(&mut pollers[place], free, &mut account);
                     account.busy(now, until);
@@ -158,7 +158,7 @@ impl Machine {
 
     fn poller(&self, number: u64, share: f64, streams: Streams) -> Poller {
         let random = streams.of(&format!("poller {number}"));
-        // Later than any end, if none comes.
+        // Later than any end, if no packet comes.
         let gap = if share > 0.0 { 1e9 / (self.rate * share) } else { 1e18 };
         let mut poller = Poller {
             random,
@@ -173,7 +173,7 @@ impl Machine {
         poller
     }
 
-    /// Draws when the next packet comes, and is received.
+    /// Draws when the next packet arrives and is received.
     fn draw(&self, poller: &mut Poller) {
         poller.arrives += poller.gap * (poller.random.exponential() as f64 / Random::ONE as f64);
         let came = poller.arrives as u64;
@@ -190,7 +190,7 @@ impl Machine {
         poller.next = Next { came, ready, fits };
     }
 
-    /// Takes a turn of what waits, or sleeps until something does.
+    /// Takes a turn of waiting packets, or sleeps until one arrives.
     fn look(&self, poller: &mut Poller, place: usize, now: u64, account: &mut Account<'_>) -> (u64, Event) {
         self.receive(poller, now, account);
         if poller.waiting.is_empty() {
@@ -206,14 +206,14 @@ impl Machine {
         (until, if self.costs.shared.is_zero() { Event::Leave(place) } else { Event::Share(place) })
     }
 
-    /// Returns when this work is done, beside what the kernel takes meanwhile.
+    /// Returns when this work is done, including the kernel's work in the meantime.
     fn works(&self, poller: &mut Poller, begin: u64, work: Duration, account: &mut Account<'_>) -> u64 {
         self.interrupted(poller, begin.saturating_add(nanos(work)), account)
     }
 
-    /// Work that is due at `end` is done when all that came until then is received, too.
+    /// Work that would end at `end` is done when all packets that arrived by then have been received too.
     fn interrupted(&self, poller: &mut Poller, mut end: u64, account: &mut Account<'_>) -> u64 {
-        // What comes after the end of the run is nobody's: else a kernel that is flooded would never be done.
+        // Packets after the end of the run are ignored: otherwise a flooded kernel would never finish.
         while self.costs.receiving == Receiving::Same && end < account.end {
             let came = self.receive(poller, end, account);
             if came == 0 {
@@ -224,12 +224,12 @@ impl Machine {
         end
     }
 
-    /// Receives all that is there by `until`, and says how many.
+    /// Receives all packets that have arrived by `until`; returns how many.
     fn receive(&self, poller: &mut Poller, until: u64, account: &mut Account<'_>) -> u64 {
         let mut received = 0;
         while poller.next.ready <= until.min(account.end) {
             let Next { came, fits, .. } = poller.next;
-            // Those of the turn have their place until they leave.
+            // Packets of the turn occupy the buffer until they leave.
             if account.came(came, fits && poller.waiting.len() < self.buffer) {
                 poller.waiting.push_back(came);
             }
@@ -249,7 +249,7 @@ struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// Counts a packet, and says whether there is room for it.
+    /// Counts a packet; returns whether there is room for it.
     fn came(&mut self, at: u64, fits: bool) -> bool {
         let counted = at >= self.begin;
         self.found.offered += u64::from(counted);

@@ -3,7 +3,7 @@ use softtimers_core::Random;
 use super::*;
 use crate::{Setting, Value};
 
-/// These columns of a run with these settings.
+/// Returns these columns of a run with these settings.
 fn found<const N: usize>(columns: [&str; N], settings: &[(&'static str, Setting)]) -> [f64; N] {
     let parameters = settings
         .iter()
@@ -31,7 +31,7 @@ fn even() -> (&'static str, Setting) {
     ("hash", Setting::Choice("even"))
 }
 
-/// A packet of a full turn takes a packet's time, what all share, and its part of the turn's.
+/// A packet of a full turn takes a packet's time, the serial part, and its share of the turn's.
 #[test]
 fn one_poller_under_flood_carries_what_the_arithmetic_says() {
     let [relayed] = found(
@@ -50,7 +50,8 @@ fn one_poller_under_flood_carries_what_the_arithmetic_says() {
     assert!((relayed / expected - 1.0).abs() < 0.002, "{relayed} of {expected}");
 }
 
-/// One packet a turn, and nothing for turns and wake-ups: a queue of Poisson arrivals with constant service, M/D/1.
+/// With one packet a turn, and no cost of turns and wake-ups, it is a queue of Poisson arrivals with constant
+/// service, M/D/1.
 #[test]
 fn one_poller_waits_as_a_queue_with_constant_service() {
     for load in [30, 60, 80] {
@@ -81,7 +82,8 @@ fn without_a_shared_part_and_with_an_even_hash_n_are_n_times_as_fast() {
     }
 }
 
-/// Where the kernel receives on the pollers' CPUs, what it receives in vain is taken from them: receive livelock.
+/// If the kernel receives on the pollers' CPUs, packets that it receives and drops take CPU time from the
+/// pollers: receive livelock.
 #[test]
 fn a_flood_starves_pollers_whose_cpus_receive() {
     let at = |load| {
@@ -93,7 +95,7 @@ fn a_flood_starves_pollers_whose_cpus_receive() {
     assert!(fits > 0.9 && flood < 0.9 && livelock < 0.1, "{fits} {flood} {livelock}");
 }
 
-/// The busiest poller is full first: what it cannot take is lost while others sleep.
+/// The busiest poller fills first: its excess packets are lost while others sleep.
 #[test]
 fn few_clients_leave_pollers_idle() {
     let of = |clients| {
@@ -103,7 +105,7 @@ fn few_clients_leave_pollers_idle() {
     assert!(few < 0.75 && many > 0.9, "{few} {many}");
 }
 
-/// Amdahl: no more than N times one poller, and no more than the shared part lets through one after the other.
+/// Amdahl: no more than N times one poller, and no more than the serial part allows.
 #[test]
 fn no_more_leaves_than_the_bounds_allow() {
     let mut random = Random::stream(32, 0);
@@ -121,7 +123,7 @@ fn no_more_leaves_than_the_bounds_allow() {
             time("duration", 5_000_000),
         ];
         let [relayed, of_perfect, bound] = found(["relayed_kpps", "of_perfect", "bound_kpps"], &settings);
-        // A turn that began before the window may end in it; and what was received before it is relayed the faster.
+        // A turn that began before the window may end in it, and packets received before it take less time.
         let turns = 64.0 * pollers as f64 / 4.5;
         assert!(relayed <= 1.02 * bound + turns, "{relayed} of {bound}: {settings:?}");
         assert!(of_perfect <= 1.02 + turns / bound, "{of_perfect}: {settings:?}");
@@ -137,7 +139,7 @@ fn packets_are_relayed_or_lost() {
         let (pollers, buffer) = (between(1, 8), between(1, 500));
         let settings = [count("pollers", pollers), count("load", between(20, 300)), count("buffer", buffer)];
         let [offered, relayed, lost] = found(["offered_kpps", "relayed_kpps", "lost"], &settings);
-        // In the 18 ms of the window; at its beginning some wait, too, for the poller or to be received.
+        // In the 18 ms of the window; some also wait at its beginning, for the poller or to be received.
         let unaccounted = (offered * (1.0 - lost) - relayed).abs() * 18.0;
         assert!(unaccounted <= (2 * pollers * buffer) as f64 + 1.0, "{unaccounted}: {settings:?}");
     }

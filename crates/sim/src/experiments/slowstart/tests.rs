@@ -6,7 +6,7 @@ const DELAYED_ACKS: Duration = crate::constants::Machine::PAPERS.path.delayed_ac
 const DELAY: Duration = Duration::from_millis(50);
 const ROUND_TRIP: f64 = 0.1;
 
-/// The slow link, and the ways to send over it.
+/// The slow link, and the senders over it.
 struct Path {
     megabits: u64,
 }
@@ -28,7 +28,7 @@ impl Path {
         StartRate::new(self.capacity(), Percent::new(percent).unwrap()).unwrap()
     }
 
-    /// The window that the path holds, so that it stays full once the window is as large.
+    /// With the path's capacity as the window, so that the path stays full once the window has grown.
     fn slow_start(&self, growth: Growth) -> Sender {
         let held = 2 * DELAY.as_nanos() / self.capacity().interval().as_nanos();
         Sender::SlowStart(SlowStart::new(held as u64 + 4, growth))
@@ -56,8 +56,8 @@ fn row(path: &Path, packets: u64) -> Vec<(f64, f64)> {
     path.columns().into_iter().map(times).collect()
 }
 
-/// Both columns of each: a persistent connection, and a new one. And a sender that begins with half of what it
-/// thinks there is keeps most of what pacing wins.
+/// Both columns of each: a persistent connection, and a new one. A sender that begins at half the assumed
+/// capacity keeps most of the gain of pacing.
 #[test]
 fn a_table_with_and_without_connection_set_up() {
     for megabits in [50, 100] {
@@ -70,7 +70,7 @@ fn a_table_with_and_without_connection_set_up() {
             let shown: String = row.iter().map(|(on, new)| format!("{on:>9.3} /{new:>8.3}")).collect();
             println!("{packets:>8}{shown}");
             for (column, (on, new)) in row.iter().enumerate() {
-                // The delayed-ACK timer goes off when it does, whenever the transfer began.
+                // The delayed-ACK timer fires independently of the start of the transfer.
                 let phase = if column == 1 {
                     crate::constants::Machine::PAPERS.path.delayed_acks.as_secs_f64()
                 } else {
@@ -82,14 +82,14 @@ fn a_table_with_and_without_connection_set_up() {
                 [0, 1, 2, 3, 4, 5].map(|column: usize| row[column].0);
             assert!(paced <= half && half <= tenth && climbing <= tenth, "{row:?}");
             assert!(paced <= slow && slow <= delayed, "{row:?}");
-            // Paced, the last packet is there after the round trip and what all of them take on the link.
+            // Paced, the last packet arrives after the round trip and the time of all packets on the link.
             let least = ROUND_TRIP + packets as f64 * path.capacity().interval().as_secs_f64();
             assert!((paced - least).abs() < 1e-6, "{paced}, not {least}");
         }
     }
 }
 
-/// The figures that the papers' texts pin down: 100 packets at 100 Mbit/s.
+/// The figures that the papers' texts state: 100 packets at 100 Mbit/s.
 #[test]
 fn a_hundred_packets_take_what_the_model_says() {
     let path = Path { megabits: 100 };
@@ -97,14 +97,14 @@ fn a_hundred_packets_take_what_the_model_says() {
     let reduction = |column: usize| 1.0 - row[2].0 / row[column].0;
     println!("{:.1}% and {:.1}% less", reduction(0) * 100.0, reduction(1) * 100.0);
     assert!((row[0].0 - 0.605).abs() < 0.001 && (row[2].0 - 0.112).abs() < 0.001, "{row:?}");
-    // Doubling gives 81%; half as many more in each round trip 88%, the paper 89%.
+    // Doubling in each round trip gives 81%, growth by half 88%; the paper has 89%.
     assert!((reduction(0) - 0.81).abs() < 0.01 && reduction(1) >= 0.87, "{row:?}");
-    // With the connection's set-up both sides take as much longer, and less is won.
+    // The connection's set-up adds the same time to both, so the gain is smaller.
     let with_set_up = 1.0 - row[2].1 / row[0].1;
     assert!(with_set_up < reduction(0) && with_set_up > 0.6, "{with_set_up}");
 }
 
-/// Columns of the experiment: seconds by slow start, with delayed ACKs and paced; and the two reductions.
+/// Columns of the experiment: seconds with slow start, with delayed ACKs and paced; and the two reductions.
 fn find(set: &[(&str, Setting)]) -> [f64; 5] {
     let parameters = Parameters::new(SLOWSTART.parameters);
     let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));

@@ -7,7 +7,7 @@ use softtimers_linux::clock::NANOS_PER_SEC;
 use super::super::line::HORIZON;
 use super::*;
 
-/// Something that befalls the machine, between any two readings.
+/// A fault of the machine, between any two readings.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// The thread is held up for N nanoseconds.
@@ -83,7 +83,7 @@ impl Machine {
         self.pass(Duration::from_nanos(READ));
     }
 
-    /// The kernel's clock, without the time that reading it takes.
+    /// Returns the kernel's clock, without the time that reading it takes.
     fn truth(&self) -> Timestamp {
         Timestamp::from_nanos((self.kernel.get() / u128::from(NOMINAL)) as u64)
     }
@@ -174,8 +174,8 @@ fn seen<'a>(
     })
 }
 
-/// The promise for rates that differ by less than a thousandth: a sandwich that is not thought to have
-/// been held up, and a thousandth of the horizon.
+/// The guaranteed error for rates that differ by less than a thousandth: the width of the widest sandwich
+/// that is accepted, and a thousandth of the horizon.
 const ERROR: Duration = Duration::from_nanos(HELD_UP + 100 + 1);
 
 proptest! {
@@ -185,8 +185,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// However a machine is disturbed and its clock slewed, the counter is believed, never goes back,
-    /// and stays within the error that is promised.
+    /// However a machine is disturbed and its clock slewed, the counter stays in use, never goes back, and
+    /// stays within the guaranteed error.
     #[test]
     fn drift_is_survived(steps in steps(honest_events())) {
         let machine = Machine::new();
@@ -201,8 +201,8 @@ proptest! {
         prop_assert_eq!(clock.disagreement(), None);
     }
 
-    /// Whatever the counter does, no reading is less than one before it, nor ahead of the kernel's clock
-    /// by more than the horizon; and once the counter is not believed any more, the kernel's clock is.
+    /// Whatever the counter does, no reading is less than one before it, nor ahead of the kernel's clock by
+    /// more than the horizon; and once the counter is rejected, the kernel's clock is used.
     #[test]
     fn faults_are_survived(steps in steps(any_event())) {
         let machine = Machine::new();
@@ -220,8 +220,8 @@ proptest! {
     }
 }
 
-/// Each of the tricks that a machine may play is found out at the next comparison, a sleep of 50 µs
-/// later; from then on the clock is the kernel's.
+/// Each fault of a machine is detected at the next comparison, after a sleep of 50 µs; from then on the clock
+/// is the kernel's.
 #[test]
 fn faults_are_detected() {
     let ms = 3_000_000;
@@ -247,15 +247,15 @@ fn faults_are_detected() {
         let found = clock.disagreement().unwrap_or_else(|| panic!("{event:?} went unnoticed"));
         assert_eq!(found.ahead, ahead, "{event:?}: {found}");
         assert!(woke >= before && clock.counter_hz() == 0);
-        // It stood still for what it was ahead, at the most.
+        // It stood still for at most as long as it was ahead.
         machine.pass(HORIZON);
         let (truth, now) = (machine.truth(), clock.now());
         assert!(now >= truth && now <= machine.truth(), "{event:?}: {now:?}, {truth:?}");
     }
 }
 
-/// A program that never sleeps finds out by itself, at the horizon or as soon as the counter is before
-/// its anchor.
+/// A program that never sleeps detects a fault at the horizon, or as soon as the counter is before its
+/// anchor.
 #[test]
 fn a_busy_program_detects_them_too() {
     for (event, most) in [
@@ -283,8 +283,8 @@ fn a_busy_program_detects_them_too() {
     }
 }
 
-/// Many comparisons do not hide what few would show: a rate that is wrong by 1% is found out within a
-/// millisecond whether they are 5 µs or 500 µs apart.
+/// Frequent comparisons do not hide a fault: a rate that is wrong by 1% is detected within a millisecond
+/// whether they are 5 µs or 500 µs apart.
 #[test]
 fn a_wrong_rate_is_detected_however_often_it_is_compared() {
     for apart in [5, 50, 500] {

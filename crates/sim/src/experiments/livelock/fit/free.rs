@@ -1,4 +1,5 @@
-//! The constants of the router that are free: [`FREE`]. No text gives them, so the published points must.
+//! The free constants of the router: [`FREE`]. No text gives them, so they are fitted to the published
+//! points.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use crate::experiments::livelock::config::{Config, Consumer, Kernel};
 pub(super) struct Free {
     /// Its name in the list of constants.
     pub(super) name: &'static str,
-    /// Where the search begins: what somebody would take who has seen none of the figures.
+    /// The start of the search: a plausible value chosen without the figures.
     pub(super) variable: Variable,
     pub(super) get: fn(&Livelock) -> f64,
     pub(super) set: fn(&mut Livelock, f64),
-    /// Says whether it has a part in a run.
+    /// Returns whether it affects a run.
     pub(super) moves: fn(&Config) -> bool,
 }
 

@@ -1,12 +1,12 @@
-//! Least squares by Levenberg and Marquardt's method, for residuals that a simulation gives: [`minimise`].
+//! Least squares by Levenberg and Marquardt's method, for residuals from a simulation: [`minimise`].
 //!
 //! ```text
 //!   (JᵀJ + λ diag JᵀJ) δ = −Jᵀr        λ falls after a step that helps, and rises after one that does not
 //! ```
 //!
-//! A simulated rate is a count of packets, so its derivative is the difference over a step that is wide against one packet; each
-//! variable says how wide. Most variables move few residuals, and only these are asked for. A variable that moves none stays
-//! where it began.
+//! A simulated rate is a count of packets, so its derivative is a difference over a step that is large
+//! compared with one packet; each variable has its own step. Most variables move few residuals, and only
+//! these are evaluated. A variable that moves none stays at its start.
 
 /// The bounds of a variable, and the step over which its effect is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Variable {
     pub(super) step: f64,
 }
 
-/// The function to minimise: the sum of squares of what this returns.
+/// The function to minimise: the sum of squares of the returned values.
 pub(super) trait Residuals {
     /// The residuals at `at`. Those that `moved`, one of the variables, cannot change may be copied from `before`.
     /// `None` ends the search.
@@ -28,11 +28,11 @@ pub(super) trait Residuals {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Minimum {
     pub(super) at: Vec<f64>,
-    /// One standard error of each; none of one that moves nothing, or only with others.
+    /// The standard error of each; none for a variable without an effect of its own.
     pub(super) errors: Vec<Option<f64>>,
 }
 
-/// Searches from where the variables begin, at most `iterations` times; `None` if it was ended.
+/// Searches from the start of the variables, for at most `iterations`; `None` if it was stopped.
 pub(super) fn minimise(
     variables: &[Variable],
     iterations: u64,
@@ -70,7 +70,8 @@ pub(super) fn minimise(
     Some(Minimum { at, errors })
 }
 
-/// Goes on variable by variable with ever smaller steps: a count of packets has edges that no derivative shows.
+/// Continues one variable at a time with ever smaller steps: a count of packets has edges that a derivative
+/// does not show.
 fn polished(
     variables: &[Variable],
     mut at: Vec<f64>,
@@ -144,7 +145,7 @@ impl Normal {
         matrix
     }
 
-    /// From the inverse of JᵀJ and the variance of what is left.
+    /// From the inverse of JᵀJ and the residual variance.
     fn errors(&self, variables: &[Variable], found: &[f64]) -> Vec<Option<f64>> {
         let moving = (0..variables.len()).filter(|&index| self.matrix[index][index] > 0.0).count();
         let free = found.len().saturating_sub(moving).max(1);
@@ -212,13 +213,13 @@ fn squares(residuals: &[f64]) -> f64 {
 
 const FIRST_DAMPING: f64 = 0.01;
 const DAMPING: f64 = 5.0;
-/// Steps that are tried with one Jacobian.
+/// Steps tried with one Jacobian.
 const TRIES: u32 = 4;
 /// In a variable's own steps.
 const REACH: f64 = 8.0;
-/// Parts of its step by which each variable is moved at the end.
+/// Fractions of its step by which each variable is moved at the end.
 const POLISH: [f64; 4] = [0.5, 0.5, 0.25, 0.25];
-/// A smaller part of the sum of squares is no reason to go on.
+/// The search ends when the sum of squares falls by a smaller share than this.
 const WORTH_IT: f64 = 0.002;
 
 #[cfg(test)]

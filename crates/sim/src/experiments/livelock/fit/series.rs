@@ -1,4 +1,4 @@
-//! The published series, each once, and how far a model is from them: [`series`], [`Distance`].
+//! The published series, each once, and a model's distance from them: [`series`], [`Distance`].
 
 use crate::experiments::livelock::figures::{Point, points};
 
@@ -11,14 +11,15 @@ pub(super) struct Series {
     pub(super) points: Vec<Point>,
     /// The largest of its outputs.
     pub(super) peak: f64,
-    /// How far its points are from a smooth curve, as a share of the peak: no model of a mean can be nearer.
+    /// The scatter of its points about a smooth curve, as a share of the peak: no model of a mean can be
+    /// closer.
     pub(super) scatter: f64,
 }
 
 /// The figures that can be left out of a fit.
 pub(super) const FIGURES: &[&str] = &["none", "2", "5", "6", "7", "9", "10"];
 
-/// All series. Some stand in two figures of the paper; then the one counts that is about them.
+/// All series. Some appear in two figures of the paper; then the figure that is about them counts.
 pub(super) fn series() -> Vec<Series> {
     let mut all: Vec<Series> = vec![];
     for point in points() {
@@ -59,13 +60,13 @@ impl Series {
         let pairs = self.points.len().saturating_sub(2).max(1);
         (squares.sum::<f64>() / pairs as f64).sqrt() / self.peak
     }
-    /// The standard deviation that a point counts with: a share of the peak.
+    /// The standard deviation used for a point, as a share of the peak.
     pub(super) fn deviation(&self) -> f64 {
         self.scatter.max(LEAST_DEVIATION)
     }
 }
 
-/// No plot was read more exactly, and no model is: else one smooth curve would count for more than all others.
+/// The lower bound: no plot was read more exactly, and otherwise one smooth curve would outweigh all others.
 const LEAST_DEVIATION: f64 = 0.02;
 
 /// The distance of a model from points, as shares of their series' peaks.
@@ -99,7 +100,8 @@ mod tests {
         let all = series();
         let distinct: usize = all.iter().map(|series| series.points.len()).sum();
         assert_eq!((points().count(), distinct, all.len()), (543, 417, 18));
-        // The rest are the same series in another figure, to the tenth of a packet that two readings of a plot differ by.
+        // The rest are the same series in another figure, to the tenth of a packet by which two readings of a
+        // plot differ.
         for point in points() {
             let same = |other: &&Point| {
                 (point.input - other.input).abs() < 0.1 && (point.output - other.output).abs() < 0.2

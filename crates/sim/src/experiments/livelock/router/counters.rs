@@ -1,4 +1,4 @@
-//! The counts of a run and what they come to: [`RouterStats`].
+//! The counts of a run and its results: [`RouterStats`].
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) struct Counters {
     pub(super) interrupts: u64,
     delivered: u64,
     latency: Histogram,
-    /// When each packet was delivered, if somebody wants to know.
+    /// When each packet was delivered, if requested.
     pub(super) times: Option<Vec<Timestamp>>,
     ticks: u64,
     livelocked: u64,
@@ -38,7 +38,7 @@ struct Before {
 /// Packets that were dropped, by where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Drops {
-    /// By the interface, which costs nothing.
+    /// By the interface, at no cost.
     pub(crate) ring: u64,
     /// At the queue between driver and IP.
     pub(crate) ipintrq: u64,
@@ -51,46 +51,46 @@ pub(crate) struct Drops {
 /// The results of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterStats {
-    /// The time that was measured.
+    /// The measured time.
     pub(crate) time: Duration,
     pub(crate) arrived: u64,
-    /// Packets that left, or that the process has finished.
+    /// Packets that left, or were finished by the process.
     pub(crate) delivered: u64,
     /// Packets that did neither.
     pub(crate) drops: Drops,
-    /// From a packet's arrival until then, in nanoseconds.
+    /// Time from a packet's arrival until then, in nanoseconds.
     pub(crate) latency: Histogram,
     /// Interrupts of both devices.
     pub(crate) interrupts: u64,
-    /// Times that packets were handed to the transmitter.
+    /// How often packets were handed to the transmitter.
     pub(crate) starts: u64,
     /// Time in which packets waited for an idle transmitter.
     pub(crate) starved: Duration,
-    /// Time that the computing process had.
+    /// CPU time of the computing process.
     pub(crate) user: Duration,
-    /// Time in which input had come to nothing for 10 ms.
+    /// Time without progress for 10 ms in spite of input.
     pub(crate) livelocked: f64,
     /// The counts of polling.
     pub(crate) polling: SourceStats,
-    /// When output became steady, if that can be told and the run had a warm-up.
+    /// When output became steady, if that is known and the run had a warm-up.
     pub(crate) settled: Option<Duration>,
-    /// The quota that was found, if it was looked for.
+    /// The quota found, if it was automatic.
     pub(crate) quota: Option<u32>,
-    /// Packets that are in queues or in hand at the end.
+    /// Packets in queues or in processing at the end.
     #[cfg(test)]
     pub(crate) underway: u64,
-    /// And those that were when the warm-up was over.
+    /// Packets in queues or in processing when the warm-up ended.
     #[cfg(test)]
     pub(crate) underway_before: u64,
 }
 
 impl RouterStats {
-    /// Makes a rate of `count`, in events a second.
+    /// Converts `count` to events a second.
     pub(crate) fn rate(&self, count: u64) -> f64 {
         count as f64 / self.time.as_secs_f64()
     }
 
-    /// `time` of all time.
+    /// Converts `time` to a share of the measured time.
     pub(crate) fn share(&self, time: Duration) -> f64 {
         time.as_secs_f64() / self.time.as_secs_f64()
     }
@@ -134,13 +134,13 @@ impl Router {
         self.counters.delivered
     }
 
-    /// Says whether input comes to nothing now, as [`Progress`] sees it.
+    /// Returns whether there is no progress now, according to [`Progress`].
     #[cfg(test)]
     pub(crate) fn is_livelocked(&self) -> bool {
         self.counters.progress.is_stalled()
     }
 
-    /// From now on counts.
+    /// Starts counting.
     pub(super) fn counting_begins(&mut self) {
         let now = self.engine.now();
         let sent = self.output.counts(now);
@@ -210,7 +210,7 @@ impl Router {
         }
     }
 
-    /// Packets in queues, on the transmitter, and in the hands of a task.
+    /// Packets in queues, at the transmitter, and in processing by a task.
     #[cfg(test)]
     pub(super) fn underway(&self) -> u64 {
         let queues = [&self.ring, &self.interrupts.ipintrq, &self.queue].map(|queue| u64::from(queue.len()));
@@ -228,5 +228,5 @@ impl Router {
     }
 }
 
-/// No progress for so long, with input, is livelock (§4.2).
+/// No progress for this long, with input, is livelock (§4.2).
 const LIVELOCK: Duration = Duration::from_millis(10);

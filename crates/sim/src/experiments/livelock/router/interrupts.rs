@@ -6,7 +6,7 @@
 //!   SPLIMP   transmit interrupt: reclaim what was sent, load what waits
 //! ```
 //!
-//! Nothing here is a policy of ours: it is what they replace.
+//! None of this is a policy of this library: it is what those replace.
 
 use super::super::config::Consumer;
 use super::{Packet, Router};
@@ -46,7 +46,7 @@ impl Interrupts {
         Interrupts { receive: None, transmit: None, ipintrq: Ring::new(ifq), network: None }
     }
 
-    /// The number of packets in hand.
+    /// The number of packets in processing.
     #[cfg(test)]
     pub(super) fn in_hand(&self) -> u64 {
         let network =
@@ -56,7 +56,7 @@ impl Interrupts {
 }
 
 impl Router {
-    /// A packet is in the ring: an interrupt, unless its handler runs already.
+    /// A packet is in the ring: raises an interrupt, unless its handler is already running.
     pub(super) fn receive_raised(&mut self) {
         if self.interrupts.receive.is_none() {
             self.interrupts.receive = Some(Receive::Entry);
@@ -78,7 +78,7 @@ impl Router {
             None => return,
         };
         if !first && !self.config.batching {
-            // One packet for each interrupt; if there is another, so is its interrupt.
+            // One packet for each interrupt; if there is another, its interrupt is pending.
             if !self.ring.is_empty() {
                 self.receive_raised();
             }
@@ -116,7 +116,7 @@ impl Router {
         self.cpu.give(self.tasks.network, work);
     }
 
-    /// A packet was sent: an interrupt, unless its handler runs already.
+    /// A packet was sent: raises an interrupt, unless its handler is already running.
     pub(super) fn transmit_raised(&mut self) {
         if self.interrupts.transmit.is_none() {
             self.interrupts.transmit = Some(Transmit::Entry);

@@ -1,8 +1,8 @@
-//! The modified kernel: interrupts begin polling, and polling does the work (§6.4).
+//! The modified kernel: interrupts start polling, and polling does the work (§6.4).
 //!
-//! Whose turn it is and for how many packets, when the interrupt is enabled again, whether input is shut, and by what the
-//! quota is set: all of that is [`Rounds`], [`Feedback`], [`CpuLimit`] and [`AutoQuota`] of `softtimers_core`, those
-//! that serve a program on Linux. Here is only what their actions cost on this machine:
+//! [`Rounds`], [`Feedback`], [`CpuLimit`] and [`AutoQuota`], the same that programs on Linux use, decide
+//! whose turn it is and for how many packets, when the interrupt is enabled again, whether input is closed,
+//! and the quota. This module only adds the costs of their actions on this machine:
 //!
 //! ```text
 //!   interrupt ─▶ wakes the thread ─▶ rounds.action() ─▶ Receive: turn, then packet by packet through IP
@@ -37,13 +37,13 @@ pub(super) struct Polled {
     window: (u64, u64),
 }
 
-/// The step that the thread is at.
+/// The thread's current step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Asleep,
-    /// A turn of receiving: how many it may take and has.
+    /// A turn of receiving: how many packets it may take, and has taken.
     Turn(u32, u32),
-    /// One of its packets, and how far that is.
+    /// One of its packets, and its current step.
     Packet(u32, u32, Packet, Stage),
     Arm,
     /// A turn of transmitting, likewise.
@@ -74,7 +74,8 @@ impl Polled {
             gate
         };
         let feedback = config.feedback.map(|feedback| (Feedback::new(feedback), gate()));
-        // A timer function clears the account, so its period is whole ticks: ten of the paper's are 9.77 ms (§7).
+        // A timer function resets the total, so its period is whole ticks: ten of the paper's are 9.77 ms
+        // (§7).
         let ticks = config.machine.ticks;
         let in_period =
             |period: Duration| (period.as_secs_f64() / ticks.as_secs_f64()).round().max(1.0) as u32;
@@ -103,7 +104,7 @@ impl Polled {
         self.rounds.stats(self.input)
     }
 
-    /// The quota in use, where it is found while running.
+    /// The quota in use, if it is found while running.
     pub(super) fn auto_quota(&self) -> Option<u32> {
         self.auto.map(|auto| auto.quota())
     }
@@ -152,7 +153,7 @@ impl Router {
     /// Begins a round, unless the thread is in one.
     pub(super) fn wake_polling(&mut self) {
         if self.polled.step == Step::Asleep {
-            // The thread reads the cycle counter itself, so what switching to it takes is not counted (§7).
+            // The thread reads the cycle counter itself, so the switch to it is not counted (§7).
             let switch = match self.config.kernel {
                 Kernel::HighIpl => Duration::ZERO,
                 _ => super::switch_network(&self.config, &self.costs),
@@ -162,7 +163,7 @@ impl Router {
         }
     }
 
-    /// It was to look again at this time.
+    /// The time of the thread's next poll has come.
     pub(super) fn polling_looks(&mut self) {
         let now = self.engine.now();
         if self.polled.rounds.poll_at(now).is_some_and(|time| time <= now) {
@@ -170,7 +171,7 @@ impl Router {
         }
     }
 
-    /// The CPU has nothing to do (§7: the idle thread re-enables input and clears the total).
+    /// The CPU is idle (§7: the idle thread re-enables input and clears the total).
     pub(super) fn polling_idles(&mut self) {
         let now = self.engine.now();
         if let Some((limit, gate)) = &mut self.polled.limit {
@@ -215,7 +216,7 @@ impl Router {
         }
     }
 
-    /// Whose loop begins at `counted_from`.
+    /// Begins a round, whose CPU time is counted from `counted_from`.
     fn begin_round(&mut self, counted_from: Timestamp) {
         let now = self.engine.now();
         let Polled { rounds, feedback, limit, .. } = &mut self.polled;
@@ -228,7 +229,7 @@ impl Router {
         }
     }
 
-    /// Carries out actions until one takes time.
+    /// Executes actions until one takes time.
     fn next_action(&mut self) {
         let now = self.engine.now();
         loop {
@@ -237,7 +238,7 @@ impl Router {
                 Action::Receive { source, quota } if source == *input => {
                     (Step::Turn(quota, 0), self.costs.turn)
                 }
-                // Nothing ever comes from there.
+                // No packets ever come from there.
                 Action::Receive { source, .. } => {
                     rounds.received(source, now, 0, false);
                     continue;
@@ -265,7 +266,7 @@ impl Router {
         }
     }
 
-    /// A round is over: whether the thread sleeps now.
+    /// Ends a round; returns whether the thread sleeps now.
     fn rests(&mut self) -> bool {
         let now = self.engine.now();
         let Polled { rounds, limit, step, .. } = &mut self.polled;
@@ -356,7 +357,7 @@ fn cycles(now: Timestamp) -> Duration {
     now.saturating_duration_since(Timestamp::ZERO)
 }
 
-/// Long enough that a turn's packets more or less are below what neighbouring quotas differ by.
+/// Long enough that one turn's packets are less than the difference between neighbouring quotas.
 pub(super) const WINDOW: Duration = Duration::from_millis(500);
-/// Beyond it input starves output altogether.
+/// With a larger one, input starves output completely.
 const LARGEST_QUOTA: u32 = 64;
