@@ -9,7 +9,9 @@ use crate::program::{self, cargo};
 use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
-use crate::{dependencies, header, instructions, licences, links, objects, packages, programs, toolchains};
+use crate::{
+    dependencies, header, instructions, licences, links, objects, packages, programs, registry, toolchains,
+};
 
 /// Runs every step of `ci`; `kept` is what `cargo test --workspace` printed, if it has just run.
 ///
@@ -23,6 +25,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     });
     report.step("lock files", || in_each(root, lock_file));
     report.step("links", || Ok(links::check(root, &pages)));
+    report.step("links on registries", || Ok(registry::check(workspace, &pages)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
     report.step("BPF objects", || objects::check(root));

@@ -24,6 +24,7 @@ mod objects;
 mod packages;
 mod program;
 mod programs;
+mod registry;
 mod release;
 mod report;
 mod site;
