@@ -10,7 +10,8 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    dependencies, header, instructions, licences, links, objects, packages, programs, registry, toolchains,
+    dependencies, header, instructions, licences, links, objects, packages, programs, registry, site,
+    toolchains,
 };
 
 /// Runs every step of `ci`; `kept` is what `cargo test --workspace` printed, if it has just run.
@@ -49,6 +50,8 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("clippy", || clippy(root));
     report.step("features of crates", || features_of_crates(root));
     report.step("documentation", || documentation(root));
+    report.step("site", || site::built(workspace, None));
+    report.step("site in a browser", || site::shown(workspace, None));
     report.step("no_std build", || toolchains::no_std_build(root));
     report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));

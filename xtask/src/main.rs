@@ -107,6 +107,9 @@ enum Task {
         /// Address of the root of the sources; links to them lead there
         #[arg(long, value_name = "URL")]
         sources: Option<String>,
+        /// Also look at every page in Chromium, at 400 and 1,200 pixels, in the light and in the dark
+        #[arg(long)]
+        browser: bool,
     },
     /// Try everything that a release needs, short of uploading
     Release {
@@ -170,7 +173,8 @@ fn run(task: Task) -> Result<Outcome> {
             let tests = ["test", "-p", "softtimers-sim", "--test", "pages"];
             program::check(cargo.env("BLESS", "1").args(tests))
         }
-        Task::Site { sources } => site::built(&workspace, sources.as_deref()),
+        Task::Site { sources, browser: true } => site::shown(&workspace, sources.as_deref()),
+        Task::Site { sources, browser: false } => site::built(&workspace, sources.as_deref()),
     }
 }
 
