@@ -10,7 +10,8 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    dependencies, header, instructions, licences, links, objects, packages, programs, readme, toolchains,
+    dependencies, header, instructions, licences, links, objects, packages, programs, readme, registry, site,
+    toolchains,
 };
 
 /// Runs every step of `ci`; `kept` is the output of `cargo test --workspace`, if it has just run.
@@ -26,6 +27,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("lock files", || in_each(root, lock_file));
     report.step("links", || Ok(links::check(root, &pages)));
     report.step("README", || Ok(readme::check(&pages)));
+    report.step("links on registries", || Ok(registry::check(workspace, &pages)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
     report.step("BPF objects", || objects::check(root));
@@ -49,6 +51,8 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("clippy", || clippy(root));
     report.step("features of crates", || features_of_crates(root));
     report.step("documentation", || documentation(root));
+    report.step("site", || site::built(workspace, None));
+    report.step("site in a browser", || site::shown(workspace, None));
     report.step("no_std build", || toolchains::no_std_build(root));
     report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));

@@ -4,11 +4,10 @@
 //! name. If this machine lacks something that a step needs, it is named, and the step counts as skipped:
 //!
 //! ```text
-//!   examples     cmake, a C++ compiler, Rust 1.89        site        mdbook
-//!   miri         a nightly with Miri and rust-src        mutation    cargo-mutants
-//!   sanitizers   gcc or clang with theirs; a nightly     fuzzing     a nightly, cargo-fuzz
-//!   threads      a nightly; std too, if it has rust-src  kani        cargo-kani
-//!                                                        semver      cargo-semver-checks
+//!   examples     cmake, a C++ compiler, Rust 1.89        mutation    cargo-mutants
+//!   miri         a nightly with Miri and rust-src        fuzzing     a nightly, cargo-fuzz
+//!   sanitizers   gcc or clang with theirs; a nightly     kani        cargo-kani
+//!   threads      a nightly; std too, if it has rust-src  semver      cargo-semver-checks
 //! ```
 //!
 //! `fuzzing`, `models`, `failures`, `soak` and `forwarding` leave their results in `target/assurance`, for `cargo lab publish`.
@@ -22,13 +21,12 @@ use crate::features::outputs;
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{ci, failures, release, site, soak};
+use crate::{ci, failures, release, soak};
 
 type Step = fn(&Workspace, &Effort) -> Result<Outcome>;
 
 const STEPS: &[(&str, Step)] = &[
     ("examples", |workspace, _| stacks(workspace)),
-    ("site", |workspace, _| site::built(workspace, None)),
     ("miri", |workspace, _| assurance::miri(workspace.root())),
     ("kani", |workspace, _| assurance::kani(workspace.root())),
     ("sanitizers", |workspace, _| assurance::sanitizers(workspace)),

@@ -25,6 +25,7 @@ mod packages;
 mod program;
 mod programs;
 mod readme;
+mod registry;
 mod release;
 mod report;
 mod site;
@@ -110,6 +111,9 @@ enum Task {
         /// Address of the root of the sources; links to them lead there
         #[arg(long, value_name = "URL")]
         sources: Option<String>,
+        /// Also look at every page in Chromium, at 400 and 1,200 pixels, in the light and in the dark
+        #[arg(long)]
+        browser: bool,
     },
     /// Try everything that a release needs, short of uploading
     Release {
@@ -170,7 +174,8 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Objects { check: false } => objects::write(root),
         Task::Papers => blessed(root, &["softtimers-sim", "--test", "pages"]),
         Task::Output => blessed(root, &["softtimers-cli", "--lib", "catalogue::page"]),
-        Task::Site { sources } => site::built(&workspace, sources.as_deref()),
+        Task::Site { sources, browser: true } => site::shown(&workspace, sources.as_deref()),
+        Task::Site { sources, browser: false } => site::built(&workspace, sources.as_deref()),
     }
 }
 

@@ -3,6 +3,14 @@
 //! The pages are written for readers of the repository, where `../crates/…` is a link to a source file. A site does not
 //! have these files, so the pages are copied to `target/site-src` first, and such links become links to the published
 //! sources, or plain paths.
+//!
+//! ```text
+//!   docs/ ──▶ target/site-src ── mdbook ──▶ target/site ──▶ addresses: does each link lead somewhere?
+//!                                                └────────▶ browser: is anything cut off, or too pale?
+//! ```
+
+mod addresses;
+mod browser;
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +22,10 @@ use crate::program::{self, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// Builds the site; skipped without mdBook.
+/// Builds the site, and follows its links; skipped without mdBook.
 ///
 /// # Errors
-/// If a file cannot be copied.
+/// If a file cannot be copied, or the site cannot be read.
 pub(crate) fn built(workspace: &Workspace, sources: Option<&str>) -> Result<Outcome> {
     let root = workspace.root();
     if !program::works(command("mdbook", root).arg("--version")) {
@@ -27,7 +35,23 @@ pub(crate) fn built(workspace: &Workspace, sources: Option<&str>) -> Result<Outc
     program::must(command("rm", root).arg("-rf").arg(&copy))?;
     program::must(command("cp", root).arg("-r").arg("docs").arg(&copy))?;
     rewrite(&copy, sources)?;
-    program::check(command("mdbook", root).arg("build").arg(&copy).arg("--dest-dir").arg(&site))
+    let built = program::check(command("mdbook", root).arg("build").arg(&copy).arg("--dest-dir").arg(&site))?;
+    if !matches!(built, Outcome::Passed(_)) {
+        return Ok(built);
+    }
+    let (dead, count) = addresses::dead(&site)?;
+    Ok(Outcome::of(dead, format!("{count} links")))
+}
+
+/// Builds the site, and looks at it in a browser; skipped without either.
+///
+/// # Errors
+/// As [`built`].
+pub(crate) fn shown(workspace: &Workspace, sources: Option<&str>) -> Result<Outcome> {
+    match built(workspace, sources)? {
+        Outcome::Passed(_) => browser::look(&workspace.target("site"), &workspace.target("site-shown")),
+        other => Ok(other),
+    }
 }
 
 fn rewrite(copy: &Path, sources: Option<&str>) -> Result<()> {
@@ -45,7 +69,11 @@ fn rewrite(copy: &Path, sources: Option<&str>) -> Result<()> {
 fn inward(text: &str, sources: Option<&str>) -> String {
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for (range, target) in links(text) {
-        let Some(path) = target.strip_prefix("../") else { continue };
+        let within = format!("docs/{target}");
+        // A site has no page for a directory.
+        let is_directory = !target.contains(['.', '#', ':']);
+        let outside = if is_directory { Some(within.as_str()) } else { target.strip_prefix("../") };
+        let Some(path) = outside else { continue };
         let Some((words, _)) = text[range.clone()].rsplit_once("](") else { continue };
         out += &text[at..range.start];
         out += &match (sources, words.trim_start_matches('[')) {
@@ -65,6 +93,7 @@ mod tests {
     #[test]
     fn links_out_become_paths_or_lead_to_the_sources() {
         let text = "[`Hip`](../crates/hip.rs), [hip.rs](../crates/hip.rs), [a](a.md#b), [net](https://example.org)\n";
+        assert_eq!(inward("[`docs/data`](data), [d](data/d.json)", None), "`docs/data`, [d](data/d.json)");
         let rest = "[a](a.md#b), [net](https://example.org)\n";
         assert_eq!(inward(text, None), format!("`Hip` (`crates/hip.rs`), `crates/hip.rs`, {rest}"));
         let (url, file) = ("https://host/tree", "crates/hip.rs");

@@ -19,22 +19,19 @@
 
 pub mod bench;
 pub mod command;
-mod course;
 pub mod cpu;
 pub mod events;
 pub mod figures;
 pub mod least;
 pub mod measure;
-mod overload;
 pub mod pacing;
 mod pages;
+mod pictures;
 pub mod random;
 pub mod receivers;
 pub mod render;
 pub mod rig;
 pub mod server;
-mod slack;
 pub mod start;
-mod strip;
 pub mod traffic;
 pub mod turns;

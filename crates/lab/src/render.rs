@@ -28,19 +28,8 @@ use anyhow::{Context, Result, bail};
 use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
-use crate::{course, overload, slack, strip};
+use crate::pictures::{self, Files};
 use rows::{ROWS, Wanted};
-
-type Draw = fn(&Table) -> Result<String, String>;
-
-/// The pictures, their captions, and the functions that draw them.
-const PICTURES: [(&str, (&str, &str), Draw); 5] = [
-    (strip::PICTURE, (strip::DATA, strip::DATA), strip::draw),
-    (overload::PICTURE, (overload::DATA, overload::TABLE), overload::draw),
-    (slack::PICTURE, (slack::DATA, slack::TABLE), slack::draw),
-    (course::SHORT, (course::DATA, course::TABLE), course::draw_short),
-    (course::FAST, (course::DATA, course::TABLE), course::draw_fast),
-];
 
 /// The pages of measurements.
 const FIGURES: [&str; 2] = ["docs/benchmarks.md", "docs/measurements.md"];
@@ -102,19 +91,12 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
             stale.insert(page, rendered);
         }
     }
-    for (picture, (file, key), draw) in PICTURES {
-        let table = files.get(file).and_then(|results| results.table(key));
-        let table = table.with_context(|| format!("{picture}: no table `{key}` in docs/data/{file}.json"))?;
-        let drawn = draw(table).map_err(|error| anyhow::anyhow!("{picture}: {error}"))?;
-        if fs::read_to_string(root.join(picture)).ok().as_ref() != Some(&drawn) {
-            stale.insert(picture.to_owned(), drawn);
-        }
-    }
+    stale.extend(pictures::stale(root, &files).map_err(anyhow::Error::msg)?);
     Ok(stale)
 }
 
 /// Returns the page with each marked table rendered from its file.
-fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
+fn rendered(page: &str, files: &Files) -> Result<String, String> {
     let mut text = String::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -144,7 +126,7 @@ fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, Str
 type Found<'a> = (&'a Results, Cow<'a, Table>);
 
 /// Finds the table `FILE#TABLE`, and its file.
-fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<Found<'a>, String> {
+fn find<'a>(name: &str, files: &'a Files) -> Result<Found<'a>, String> {
     let (file, key) = name.split_once('#').ok_or("FILE#TABLE is wanted")?;
     let results = files.get(file).ok_or_else(|| format!("there is no docs/data/{file}.json"))?;
     let table = results.table(key).ok_or_else(|| format!("docs/data/{file}.json has no table `{key}`"))?;
@@ -152,7 +134,7 @@ fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<Found<'a
 }
 
 /// Renders the table that a mark names.
-fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
+fn table(mark: &str, files: &Files) -> Result<String, String> {
     let mut parts = mark.split(" | ").map(str::trim);
     let named = parts.next().unwrap_or_default().split(" + ");
     let mut named = named.map(|name| find(name, files)).collect::<Result<Vec<_>, String>>()?;
@@ -245,7 +227,7 @@ mod tests {
         assert!(stale.is_empty(), "cargo lab render: {:?}", stale.keys());
     }
 
-    fn files() -> BTreeMap<String, Results> {
+    fn files() -> Files {
         let mut results = Results::today("Linux 6.18", "cargo bench");
         let mut table = Table::new("W3", &[("who", 0), ("ns", 1), ("bytes", 0)]);
         table.row(["wheel".into(), 18.25.into(), 36.0.into()]);
