@@ -61,7 +61,8 @@ fn a_computing_thread_sends_in_time_and_in_order() {
 fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let (sender, _receiver) = pair();
     let start = Monotonic.now();
-    let course = Course::new(start, start + Duration::from_millis(100));
+    // Longer than a machine stands still between this and the first of its pieces.
+    let course = Course::new(start, start + Duration::from_millis(500));
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
     let mut progress = 0_u64;
     compute_until_over(&mut pacer, |pacer| {
