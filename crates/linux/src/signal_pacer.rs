@@ -309,7 +309,7 @@ impl Sender {
             return self.end(0);
         }
         if one_shot {
-            self.arm();
+            self.arm(now);
         }
     }
 
@@ -324,14 +324,16 @@ impl Sender {
 
     /// Arms earlier by what a signal takes at the least, as softtimers' own sleeps do: lateness and burst
     /// interval together would exceed a short interval, and a flow late once would stay late.
-    fn arm(&mut self) {
+    fn arm(&mut self, began: Timestamp) {
         let now = Monotonic.now();
         let wake = match self.idle.wait(now, Some(self.due)) {
             Wait::Until(wake) => wake,
             Wait::Poll | Wait::Forever => now,
         };
-        // However short the interval, the interrupted program gets on.
-        self.armed = wake.max(now + LEAST_PROGRESS);
+        // However short the interval, the interrupted program gets on: for as long as the departure took, since to arm
+        // and to return take longer, too, where that took long.
+        let took = now.saturating_duration_since(began);
+        self.armed = wake.max(now + took.clamp(LEAST_PROGRESS, MOST_PROGRESS));
         self.arm_at(self.armed);
     }
 
@@ -473,6 +475,8 @@ fn is_about_the_way(error: i32) -> bool {
 /// Until the next interruption at the least, counted from before the timer is armed. Arming it and
 /// returning take their part of that: with 5 µs nothing was left, and the program stood still.
 const LEAST_PROGRESS: Duration = Duration::from_micros(15);
+/// Where the departure took longer than this, the thread had no CPU meanwhile.
+const MOST_PROGRESS: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests;

@@ -69,7 +69,8 @@ fn a_rate_beyond_reach_leaves_the_program_some_time() {
         progress += 1;
         while pacer.take().is_some() {}
     });
-    assert!(progress > 0 && pacer.counts().unread == 0, "{progress} {:?}", pacer.counts());
+    let (counts, departures) = (pacer.counts(), pacer.stop().departures());
+    assert!(progress > 0 && counts.unread == 0, "{progress} beside {departures} departures, {counts:?}");
 }
 
 #[test]
