@@ -309,7 +309,7 @@ impl Sender {
             return self.end(0);
         }
         if one_shot {
-            self.arm();
+            self.arm(now);
         }
     }
 
@@ -325,14 +325,16 @@ impl Sender {
     /// Arms the timer early by the shortest time that a signal takes, as softtimers' own sleeps do: otherwise
     /// lateness and burst interval together would exceed a short interval, and a flow late once would stay
     /// late.
-    fn arm(&mut self) {
+    fn arm(&mut self, began: Timestamp) {
         let now = Monotonic.now();
         let wake = match self.idle.wait(now, Some(self.due)) {
             Wait::Until(wake) => wake,
             Wait::Poll | Wait::Forever => now,
         };
-        // However short the interval, the interrupted program makes progress.
-        self.armed = wake.max(now + LEAST_PROGRESS);
+        // However short the interval, the interrupted program makes progress: it gets as long as the departure took, for
+        // where that is slow, arming and returning are slow, too.
+        let took = now.saturating_duration_since(began);
+        self.armed = wake.max(now + took.clamp(LEAST_PROGRESS, MOST_PROGRESS));
         self.arm_at(self.armed);
     }
 
@@ -474,6 +476,8 @@ fn is_about_the_way(error: i32) -> bool {
 /// The least time until the next interruption, counted from before the timer is armed. Arming it and
 /// returning take a part of that: with 5 µs the program made no progress.
 const LEAST_PROGRESS: Duration = Duration::from_micros(15);
+/// Where the departure took longer than this, the thread had no CPU meanwhile.
+const MOST_PROGRESS: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests;

@@ -51,7 +51,8 @@
 //!         outputs.send(back, packet.bytes, Some(packet.from)); // echo
 //!     })?;
 //! }
-//! assert_eq!(seen, ["hello", "20 ms"]);
+//! seen.sort();
+//! assert_eq!(seen, ["20 ms", "hello"]);
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!

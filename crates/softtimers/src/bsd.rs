@@ -45,8 +45,8 @@ use crate::clock::Monotonic;
 /// use softtimers::bsd::{MultiTimers, Setting};
 ///
 /// let mut timers = MultiTimers::with_descriptor(100)?;
-/// timers.create(Setting::once(Duration::from_millis(2)), "second")?;
-/// timers.create(Setting::once(Duration::from_millis(1)), "first")?;
+/// timers.create(Setting::once(Duration::from_millis(400)), "second")?;
+/// timers.create(Setting::once(Duration::from_millis(100)), "first")?;
 ///
 /// let mut labels = Vec::new();
 /// while labels.len() < 2 {

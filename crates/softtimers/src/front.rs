@@ -189,8 +189,8 @@ impl<E> Timers<E> {
     /// # #[expect(clippy::disallowed_methods, reason = "an example")]
     /// let start = Instant::now();
     /// let mut timers = Timers::new()?;
-    /// timers.at(Monotonic.now() + Duration::from_micros(200), "second");
     /// timers.at(start, "first");
+    /// timers.at(Monotonic.now() + Duration::from_micros(200), "second");
     /// assert_eq!(timers.wait()?.map(|due| due.event), Some("first"));
     /// assert_eq!(timers.wait()?.map(|due| due.event), Some("second"));
     /// # Ok::<(), std::io::Error>(())

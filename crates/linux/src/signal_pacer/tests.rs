@@ -61,14 +61,16 @@ fn a_computing_thread_sends_in_time_and_in_order() {
 fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let (sender, _receiver) = pair();
     let start = Monotonic.now();
-    let course = Course::new(start, start + Duration::from_millis(100));
+    // Longer than a machine stands still between this and the first of its pieces.
+    let course = Course::new(start, start + Duration::from_millis(500));
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
     let mut progress = 0_u64;
     compute_until_over(&mut pacer, |pacer| {
         progress += 1;
         while pacer.take().is_some() {}
     });
-    assert!(progress > 0 && pacer.counts().unread == 0, "{progress} {:?}", pacer.counts());
+    let (counts, departures) = (pacer.counts(), pacer.stop().departures());
+    assert!(progress > 0 && counts.unread == 0, "{progress} beside {departures} departures, {counts:?}");
 }
 
 #[test]
@@ -104,6 +106,18 @@ fn ticking(micros: u64) -> RateClock {
 /// signal, and the kernel's count of the others is the number of places that the clock skips.
 #[test]
 fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
+    // Again where a pause came between the kernel's count and the handler's clock check.
+    let mut counts = vec![];
+    let agree = (0..5).any(|_| {
+        let (lost, forfeited) = ticks_that_are_lost();
+        counts.push((lost, forfeited));
+        forfeited.abs_diff(lost) <= 2
+    });
+    assert!(agree, "overruns, and places that are given up: {counts:?}");
+}
+
+/// The overruns of a flow that has its signal blocked for a while, and the places that its clock has given up.
+fn ticks_that_are_lost() -> (u64, u64) {
     let (sender, receiver) = pair();
     let course = Course { ticks: Ticks::Periodic, number: 70, ..course(60) };
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
@@ -119,11 +133,11 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
     });
     let (lost, clock) = (pacer.counts().overruns, pacer.stop());
     assert!(lost >= 18, "{lost} of the 20 ticks of 10 ms");
-    // A pause between the kernel's count and the handler's clock check may come in between.
-    assert!(clock.departures() == 60 && clock.forfeited().abs_diff(lost) <= 2, "{lost} {clock:?}");
+    assert_eq!(clock.departures(), 60, "{lost} {clock:?}");
     let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
     assert!(departures.windows(2).all(|pair| pair[0].place < pair[1].place), "{departures:?}");
-    let taken = departures[59].place.saturating_duration_since(departures[0].place);
+    // To when the last one left: if it was late, places were lost for it, too.
+    let taken = departures[59].sent.saturating_duration_since(departures[0].place);
     // Each datagram carries its number, from the first one on.
     let mut packet = [0; 64];
     assert_eq!(receiver.recv(&mut packet).unwrap(), 32);
@@ -134,6 +148,7 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
         taken.abs_diff(Duration::from_micros(500) * ticks) <= Duration::from_micros(500) * 2,
         "{taken:?} {lost}"
     );
+    (lost, clock.forfeited())
 }
 
 #[test]

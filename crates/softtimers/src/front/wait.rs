@@ -28,14 +28,14 @@ impl<E> Timers<E> {
     /// use softtimers::Timers;
     ///
     /// let mut timers = Timers::new()?;
-    /// for millis in [3, 1, 2] {
+    /// for millis in [900, 300, 600] {
     ///     timers.after(Duration::from_millis(millis), millis);
     /// }
     /// let mut order = Vec::new();
     /// while let Some(due) = timers.wait()? {
     ///     order.push(due.event);
     /// }
-    /// assert_eq!(order, [1, 2, 3]);
+    /// assert_eq!(order, [300, 600, 900]);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
