@@ -178,6 +178,34 @@ impl Sweep {
         self.fingerprint
     }
 
+    /// Checks that no seed is asked for twice, and that a precision is of a column that has means.
+    ///
+    /// # Errors
+    /// Names what was asked for, and says what is possible.
+    pub fn check_runs(&self) -> Result<(), RunError> {
+        let runs = &self.runs;
+        if runs.seeds.get() > 1 && self.axes.iter().any(|axis| axis.name == SEED) {
+            return Err(RunError::new("seeds: seed is swept already; one of the two is possible"));
+        }
+        let Some(Precision { column, .. }) = &runs.precision else { return Ok(()) };
+        let means = self.experiment.columns.iter().filter(|column| self.has_means(column));
+        let means: Vec<&str> = means.map(|column| column.name).collect();
+        match runs.seeds.get() {
+            // It is asked after ten, when these are over.
+            ..=10 if means.contains(&column.as_str()) => {
+                Err(RunError::new("precision: more than ten seeds, after which it is asked first"))
+            }
+            _ if means.contains(&column.as_str()) => Ok(()),
+            _ if means.is_empty() => Err(RunError::new(format_args!(
+                "precision '{column}': no column with a mean: more seeds are needed"
+            ))),
+            _ => Err(RunError::new(format_args!(
+                "precision '{column}': no column with a mean; there are {}",
+                means.join(", ")
+            ))),
+        }
+    }
+
     /// Checks that each point can be run, and that each parameter that was `given` by name has an effect at some point.
     ///
     /// Where points that are not possible are skipped, one that is possible is enough.
@@ -383,7 +411,7 @@ impl fmt::Display for PointError {
 impl std::error::Error for PointError {}
 
 /// The axis that is no parameter.
-const SEED: &str = "seed";
+pub(crate) const SEED: &str = "seed";
 
 #[cfg(test)]
 pub(crate) mod tests;
