@@ -94,7 +94,7 @@ fn parts_become_the_whole() {
 fn json_has_the_rows_and_assertions_reach_them() {
     let words = "sim livelock --duration 20ms --kernel polled --rate 2000 --json";
     let object: Value = serde_json::from_str(&stdout(words)).unwrap();
-    assert_eq!(object["schema"], "softtimers.sim/3");
+    assert_eq!(object["schema"], "softtimers.sim/4");
     assert_eq!((&object["seed"], &object["points"]), (&1.into(), &1.into()));
     assert_eq!(object["config"]["quota"], "5");
     assert_eq!(object["rows"][0]["kernel"], "polled");

@@ -152,15 +152,16 @@ impl Sweep {
         &self.base
     }
 
-    /// Returns the key of a parameter in JSON and CSV: its name, with the unit of a time or a rate.
+    /// Returns the key of a parameter in JSON and CSV: its name, with its unit.
     ///
     /// # Panics
     /// If there is no such parameter.
     pub fn key(&self, name: &str) -> String {
         let parameter = self.experiment.parameters.iter().find(|parameter| parameter.name == name);
-        match parameter.map(|parameter| parameter.kind) {
-            Some(Kind::Time { .. }) => format!("{name}_ns"),
-            Some(Kind::PerSecond { .. }) => format!("{name}_pps"),
+        match parameter.map(|parameter| (parameter.kind, parameter.unit)) {
+            Some((_, Some(unit))) => format!("{name}_{unit}"),
+            Some((Kind::Time { .. }, None)) => format!("{name}_ns"),
+            Some((Kind::PerSecond { .. }, None)) => format!("{name}_pps"),
             Some(_) => name.to_owned(),
             None if name == SEED => name.to_owned(),
             None => panic!("no parameter {name}"),

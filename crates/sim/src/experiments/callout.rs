@@ -93,7 +93,8 @@ const PARAMETERS: &[Parameter] = &[
         2..=1 << 40,
         1 << 31,
     ),
-    Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None),
+    Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None)
+        .in_unit("per_s"),
     Parameter::limit(
         "buckets",
         "Of the paper's wheel, a power of two; none: the least that is not below the timers outstanding",

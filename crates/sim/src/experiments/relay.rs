@@ -27,7 +27,8 @@ pub(crate) static RELAY: Experiment = Experiment {
               those that were measured with one poller on one CPU; how they grow with N is the model's assumption.",
     parameters: &[
         Parameter::count("pollers", "Pollers, each on a CPU of its own", 1..=1_024, 4),
-        Parameter::count("load", "Offered packets, in % of N times what one poller carries alone", LOAD, 60),
+        Parameter::count("load", "Offered packets, in % of N times what one poller carries alone", LOAD, 60)
+            .in_unit("percent"),
         Parameter::count("clients", "Clients, all of the same rate", 1..=1_000_000, 1_000),
         Parameter::choice(
             "hash",
@@ -60,7 +61,7 @@ pub(crate) static RELAY: Experiment = Experiment {
     ],
     columns: &[
         Column::new("pollers", "N").given(),
-        Column::new("load", "offered, in % of N times one poller's capacity").given(),
+        Column::new("load", "offered, in % of N times one poller's capacity").in_unit("percent"),
         Column::time("shared", "the part of a packet that one poller at a time can do"),
         Column::new("offered_kpps", "packets that came, in thousands a second"),
         Column::new("relayed_kpps", "packets that left"),

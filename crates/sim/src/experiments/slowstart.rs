@@ -29,7 +29,7 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
               the window grows to what the path holds. The paper's 89% for 100 packets is the reading with delayed ACKs.",
     parameters: &[
         Parameter::count("packets", "Length of the answer", 1..=10_000_000, 100),
-        Parameter::count("mbit", "Of the slow link, in Mbit/s", MBIT, 100),
+        Parameter::count("mbit", "Of the slow link, in Mbit/s", MBIT, 100).in_unit("per_s"),
         Parameter::time(
             "rtt",
             "There and back",
@@ -42,11 +42,12 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
             "% of the capacity at which the paced train begins; it doubles in each round trip",
             1..=100,
             100,
-        ),
+        )
+        .in_unit("percent"),
         Parameter::count("acked-at-once", "Packets for each ACK, where ACKs are delayed", 1..=64, 2),
     ],
     columns: &[
-        Column::new("mbit", "of the slow link").given(),
+        Column::new("mbit", "of the slow link").in_unit("per_s"),
         Column::new("packets", "length of the answer").given(),
         Column::new("kbytes", "the same, of 1,448 bytes of data each").digits(0).given(),
         Column::new("slow_start_s", "two more for each packet acknowledged").digits(3),
