@@ -12,8 +12,8 @@ use softtimers_poll::hip::Costs;
 use softtimers_poll::{AnyPolicy, Interrupts};
 use softtimers_sim::machine::MachineSpec;
 use softtimers_sim::{
-    Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Recording, Runs, Setting, Sweep, Watch,
-    csv, experiments, receive,
+    Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Recording, Runs, Setting, Sha256, Sweep,
+    Watch, csv, experiments, receive,
 };
 
 #[expect(dead_code, reason = "its main prints a table of the same")]
@@ -247,22 +247,30 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
             r#"{"axes": {"gamma": [1.5, 2.5]}, "seeds": 12, "precision": "delay_us=2%", "machine": "pentium-ii", "trace": [[0, 60], [900000, 1500], [2000000, 60]]}"#,
         ),
     ] {
-        let Some(mut compares) = python() else { return skipped("there is no Python 3.9 or later") };
-        let experiment = experiments::find(name).unwrap();
-        let sweep = Sweep::new(experiment, base, axes, runs);
-        let mut lines = csv::header(&sweep);
-        let keep = |point: PointRows| {
-            lines += &csv::lines(&sweep, &point);
-            Ok::<_, PointError>(())
-        };
-        sweep.run(Part::default(), 2.try_into().unwrap(), &Watch::new(), keep).unwrap();
-        let package = package(name);
-        let file = package.join("command.csv");
-        fs::write(&file, lines).unwrap();
-        let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
-        compares.arg("tests/same_values.py").arg(file);
-        passes(compares, &package, &[&arguments, &sha256.to_string()]);
+        if python().is_none() {
+            return skipped("there is no Python 3.9 or later");
+        }
+        let sweep = Sweep::new(experiments::find(name).unwrap(), base, axes, runs);
+        same_in_python(&sweep, arguments, sha256);
     }
+}
+
+/// Holds what Python finds by these arguments against the CSV of a sweep that a program of this hash makes.
+fn same_in_python(sweep: &Sweep, arguments: &str, build: Sha256) {
+    let mut lines = csv::header(sweep);
+    let keep = |point: PointRows| {
+        lines += &csv::lines(sweep, &point);
+        Ok::<_, PointError>(())
+    };
+    sweep.run(Part::default(), 2.try_into().unwrap(), &Watch::new(), keep).unwrap();
+    let name = sweep.experiment().name;
+    let package = package(name);
+    let file = package.join("command.csv");
+    fs::write(&file, lines).unwrap();
+    let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
+    let mut compares = python().unwrap();
+    compares.arg("tests/same_values.py").arg(file);
+    passes(compares, &package, &[&arguments, &build.to_string()]);
 }
 
 /// Bit for bit: both print the shortest text that is the same number again.
