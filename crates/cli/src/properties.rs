@@ -11,7 +11,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 use softtimers_net::poller::FrameKind;
 use softtimers_sim::csv::{self, Merge, MergeError};
-use softtimers_sim::{Axis, Kind, Parameters, Part, Precision, Setting, Sweep, experiments};
+use softtimers_sim::{Axis, Kind, Parameters, Part, Precision, Setting, Sweep, Typed, experiments};
 use softtimers_wan::{PathConfig, Wan, Way};
 
 use crate::commands::capture::{filter, pcapng};
@@ -42,7 +42,7 @@ fn text(input: &[u8], body: fn(&str)) {
 type Body = fn(&[u8]);
 
 /// The properties by the names of their corpora.
-const BODIES: [(&str, Body); 9] = [
+const BODIES: [(&str, Body); 10] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),
@@ -51,6 +51,7 @@ const BODIES: [(&str, Body); 9] = [
     ("saved_run", saved_run),
     ("scenario", |input| text(input, scenario)),
     ("sim_parts", |input| text(input, sim_parts)),
+    ("sim_sweep", |input| text(input, sim_sweep)),
     ("units", |input| text(input, typed)),
 ];
 
@@ -198,6 +199,39 @@ fn resumed(text: &str) {
                 assert!(csv::finished(&sweep, Part::default(), "out.csv", kept).is_ok());
             }
             Err(refused) => assert!(!refused.to_string().contains('\n')),
+        }
+    }
+}
+
+/// Any lines are sweeps of an experiment, as typed in the command and in Python, or are refused in one line each. An accepted
+/// line gives one allowed value for each text between commas, and together they make a sweep that says whether it can run.
+pub fn sim_sweep(lines: &str) {
+    // A fuzzer would open any file.
+    let typed = Typed { recording: |_| Err("none is read here".to_owned()), ..setting::TYPED };
+    for experiment in experiments::ALL {
+        let mut axes: Vec<Axis> = vec![];
+        for line in lines.lines() {
+            match typed.axis(experiment, line) {
+                Ok(axis) => {
+                    let values = line.split_once('=').map(|(_, values)| values);
+                    assert!(values.is_some_and(|values| {
+                        values.split(',').eq(axis.values.iter().map(|(text, _)| text))
+                    }));
+                    let known = experiment.parameters.iter().find(|parameter| parameter.name == axis.name);
+                    assert!(axis.values.iter().all(|(_, to)| known.is_none_or(|known| known.kind.holds(to))));
+                    if axes.iter().all(|other| other.name != axis.name) {
+                        axes.push(axis);
+                    }
+                }
+                Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
+            }
+        }
+        let names: Vec<_> = axes.iter().map(|axis| axis.name).collect();
+        let sweep = Sweep::new(experiment, Parameters::new(experiment.parameters), axes, 1);
+        if sweep.points() <= 100
+            && let Err(problem) = sweep.check(&names)
+        {
+            assert!(!problem.to_string().contains('\n'), "{problem}");
         }
     }
 }

@@ -94,7 +94,7 @@ fn parts_become_the_whole() {
 fn json_has_the_rows_and_assertions_reach_them() {
     let words = "sim livelock --duration 20ms --kernel polled --rate 2000 --json";
     let object: Value = serde_json::from_str(&stdout(words)).unwrap();
-    assert_eq!(object["schema"], "softtimers.sim/3");
+    assert_eq!(object["schema"], "softtimers.sim/4");
     assert_eq!((&object["seed"], &object["points"]), (&1.into(), &1.into()));
     assert_eq!(object["config"]["quota"], "5");
     assert_eq!(object["rows"][0]["kernel"], "polled");
@@ -239,7 +239,7 @@ fn seeds_and_files_are_swept() {
         ("--sweep seed=1,x", "--sweep 'seed=x': a whole number from 0 to"),
         ("--sweep seed=1,2 --seeds 3", "seed is swept already"),
         ("--seeds 3 --precision scheme=1%", "no column with a mean; there are packets, overhead_us"),
-        ("--seeds 10 --precision delay_us=2%", "more than ten --seeds"),
+        ("--seeds 10 --precision delay_us=2%", "--precision: more than ten seeds"),
         ("--precision delay_us=1%", "--seeds"),
         ("--seeds 3 --precision delay_us=0", "a share above 0%"),
         ("--seeds 0", "1..=1000"),

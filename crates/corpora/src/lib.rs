@@ -50,8 +50,17 @@ pub const TARGETS: &[Target] = &[
 
 /// The targets of the command's own readers, in `properties.rs` of its sources: a program cannot be a dependency, so its unit
 /// tests replay these corpora, and `fuzz/` compiles its sources.
-pub const OF_THE_COMMAND: [&str; 8] =
-    ["captured", "control", "filter_code", "machine", "metrics", "saved_run", "scenario", "sim_parts"];
+pub const OF_THE_COMMAND: [&str; 9] = [
+    "captured",
+    "control",
+    "filter_code",
+    "machine",
+    "metrics",
+    "saved_run",
+    "scenario",
+    "sim_parts",
+    "sim_sweep",
+];
 
 /// Runs the target of this name.
 ///

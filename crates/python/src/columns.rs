@@ -2,7 +2,7 @@
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use softtimers_sim::{Cells, Column as Found, Kind, PointRows, Sweep, Value};
+use softtimers_sim::{Cells, Column as Found, Kind, PointRows, Sweep, Value, csv};
 
 /// Name, Arrow's name of the type, and values, of which any may be `None`.
 pub(crate) type Column<'py> = (String, &'static str, Vec<Bound<'py, PyAny>>);
@@ -28,6 +28,10 @@ pub(crate) fn of<'py>(py: Python<'py>, sweep: &Sweep, found: &[PointRows]) -> Py
     }
     if runs.seeds.get() > 1 {
         add("seeds".to_owned(), WHOLE, by_point(&|point| Value::from(point.seeds)))?;
+    }
+    for (index, (name, _)) in csv::inputs(sweep, 0).into_iter().enumerate() {
+        let sha256 = |point: &PointRows| csv::inputs(sweep, point.point)[index].1;
+        add(name, WORDS, by_point(&|point| sha256(point).map(|sha256| sha256.to_string()).into()))?;
     }
     for (index, name) in sweep.axes_beside_columns() {
         add(

@@ -14,6 +14,7 @@
 use pyo3::prelude::*;
 
 mod columns;
+mod machine;
 mod pending;
 mod plan;
 mod policy;

@@ -8,10 +8,11 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use softtimers_sim::{
-    Axis, Experiment, Parameter, Parameters, Part, Runs, Setting, Sha256, Sweep, experiments as all,
+    Axis, Experiment, Parameter, Parameters, Part, Precision, Runs, Setting, Sha256, Sweep,
+    experiments as all,
 };
 
-use crate::setting;
+use crate::{machine, setting};
 
 /// The keyword arguments that all sweeps take, as Python gives them.
 #[derive(FromPyObject)]
@@ -20,7 +21,9 @@ pub(crate) struct How<'py> {
     seed: Bound<'py, PyAny>,
     seeds: Bound<'py, PyAny>,
     threads: Bound<'py, PyAny>,
+    precision: Option<String>,
     skip_infeasible: bool,
+    machine: Option<Bound<'py, PyAny>>,
     pub(crate) progress: Option<Bound<'py, PyAny>>,
 }
 
@@ -54,8 +57,13 @@ impl Plan {
             NonZeroUsize::new(whole("threads", &how.threads, 1..=MOST_THREADS)? as usize)
         };
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
-        let runs = Runs { seed, seeds, precision: None, skips: how.skip_infeasible, build };
-        Ok(Plan { sweep: planned(experiment, parameters, axes, runs)?, part, threads })
+        let precision = how
+            .precision
+            .as_ref()
+            .map(|text| text.parse::<Precision>().map_err(|why| wrong(format!("precision={text}: {why}"))));
+        let runs = Runs { seed, seeds, precision: precision.transpose()?, skips: how.skip_infeasible, build };
+        let sweep = planned(experiment, parameters, axes, how.machine.as_ref(), runs)?;
+        Ok(Plan { sweep, part, threads })
     }
 }
 
@@ -63,13 +71,16 @@ fn planned(
     experiment: &str,
     given: &Bound<'_, PyDict>,
     axes: Option<&Bound<'_, PyDict>>,
+    on: Option<&Bound<'_, PyAny>>,
     runs: Runs,
 ) -> PyResult<Sweep> {
     let Some(experiment) = all::find(experiment) else {
         let names: Vec<_> = all::ALL.iter().map(|experiment| experiment.name).collect();
         return Err(wrong(format!("no experiment '{experiment}'; there are {}", names.join(", "))));
     };
-    let (mut parameters, mut names) = (Parameters::new(experiment.parameters), vec![]);
+    let papers = || Ok(Parameters::new(experiment.parameters));
+    let mut parameters = on.map_or_else(papers, |on| machine::defaults(on, experiment))?;
+    let mut names = vec![];
     for (name, value) in given {
         let parameter = find(experiment, &name.extract::<String>()?)?;
         parameters = parameters.with(parameter.name, setting::read(parameter, &value)?);
@@ -78,7 +89,7 @@ fn planned(
     let axes_given = axes.is_some();
     let axes = match axes {
         Some(axes) => axes.iter().map(|(name, values)| axis(experiment, &name, &values)).collect(),
-        None => of_paper(experiment, &names, &parameters),
+        None => setting::TYPED.of_paper(experiment, &names, &parameters).map_err(wrong),
     }?;
     for axis in &axes {
         if names.contains(&axis.name) {
@@ -88,10 +99,8 @@ fn planned(
     if axes_given {
         names.extend(axes.iter().map(|axis| axis.name).filter(|name| *name != SEED));
     }
-    if runs.seeds.get() > 1 && axes.iter().any(|axis| axis.name == SEED) {
-        return Err(wrong("seeds: seed is swept already; one of the two is possible"));
-    }
     let sweep = Sweep::new(experiment, parameters, axes, runs);
+    sweep.check_runs().map_err(wrong)?;
     if sweep.points() > MOST_POINTS {
         return Err(wrong(format!("{} points; at most {MOST_POINTS}", sweep.points())));
     }
@@ -137,24 +146,6 @@ fn axis(
         return Err(wrong(format!("{}: an axis has at least one value", underscored(name))));
     }
     Ok(Axis { name, values: settings })
-}
-
-/// The sweep of the paper's table, without the parameters that are set, and those without effect.
-fn of_paper(experiment: &'static Experiment, given: &[&str], set: &Parameters) -> PyResult<Vec<Axis>> {
-    let is_used = |name: &str| {
-        let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
-        needs.is_none_or(|need| (need.met)(set))
-    };
-    let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
-    let axis = |(name, values): &(&str, &str)| {
-        let parameter = find(experiment, name)?;
-        let value = |text: &str| {
-            let setting = setting::parse(parameter.kind, text).map_err(wrong)?;
-            Ok((text.to_owned(), setting))
-        };
-        Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<PyResult<_>>()? })
-    };
-    wanted.map(axis).collect()
 }
 
 /// A whole number within bounds; one beyond every type is out of bounds too.

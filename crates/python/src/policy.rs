@@ -8,12 +8,13 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use softtimers::{Timestamp, Trace, TraceBuilder};
+use softtimers::Timestamp;
 use softtimers_poll::hip::Costs;
 use softtimers_poll::{AnyPolicy, Look, Next, Policy};
 use softtimers_sim::Received;
 
 use crate::plan::wrong;
+use crate::setting;
 
 /// Packets, CPU time for each and mean delay in microseconds, the longest delay in nanoseconds, interrupts,
 /// polls, empty polls, changes between the two.
@@ -42,7 +43,7 @@ pub(crate) fn receive(
     machine: Machine,
 ) -> PyResult<Found> {
     let costs = costs(machine)?;
-    let packets = trace(packets)?;
+    let packets = setting::packets(packets)?;
     let received = match policy {
         Who::Named(name) => {
             let policy: AnyPolicy = name.parse().map_err(|why| wrong(format!("policy '{name}': {why}")))?;
@@ -74,21 +75,6 @@ fn costs(machine: Machine) -> PyResult<Costs> {
             Ok(Costs { interrupt, poll, transfer, switch })
         }
     }
-}
-
-fn trace(packets: &Bound<'_, PyAny>) -> PyResult<Trace> {
-    let mut trace = TraceBuilder::default();
-    for packet in packets.try_iter()? {
-        let (time, length): (u64, u16) = packet?.extract()?;
-        trace.push(Timestamp::from_nanos(time), length);
-    }
-    if trace.out_of_order() > 0 {
-        return Err(wrong(format!(
-            "{} packets come before one that is earlier in the list",
-            trace.out_of_order()
-        )));
-    }
-    trace.finish().ok_or_else(|| wrong("there are no packets"))
 }
 
 /// A Python object that is a policy.

@@ -1,87 +1,99 @@
-//! Values of an experiment's parameters from Python: numbers, words, seconds, or text as for the command.
+//! Values of an experiment's parameters from Python: numbers, words, seconds, packets, or text as for the command.
 
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
+use softtimers::{Timestamp, Trace, TraceBuilder};
 use softtimers_measure::units::{self, SendRate};
-use softtimers_sim::{Kind, Parameter, Setting};
+use softtimers_sim::{Hashed, Kind, Parameter, Recording, Setting, Typed};
+
+use crate::plan::{underscored, wrong};
 
 /// Reads the value of a parameter.
 ///
 /// # Errors
 /// `ValueError` that says what is allowed.
 pub(crate) fn read(parameter: &Parameter, value: &Bound<'_, PyAny>) -> PyResult<Setting> {
-    let kind = parameter.kind;
+    read_kind(parameter.kind, &underscored(parameter.name), value)
+}
+
+/// Reads a value of this kind and name.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_kind(kind: Kind, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     let read = if let Ok(text) = value.extract::<String>() {
-        parse(kind, &text)
+        TYPED.setting(kind, &text)
     } else if value.is_none() {
-        parse(kind, NONE)
+        TYPED.setting(kind, NONE)
     } else if let Ok(switch) = value.cast::<PyBool>() {
-        parse(kind, if switch.is_true() { "yes" } else { "no" })
+        TYPED.setting(kind, if switch.is_true() { "yes" } else { "no" })
     } else if let (Kind::Time { .. }, Ok(time)) = (kind, value.extract::<Duration>()) {
         within(kind, time)
     } else if let (Kind::Time { .. }, Ok(seconds)) = (kind, value.extract::<f64>()) {
         let nanos = (seconds * 1e9).round();
         within(kind, if seconds >= 0.0 { Duration::from_nanos(nanos as u64) } else { Duration::MAX })
+    } else if let Kind::Trace = kind {
+        return Ok(Setting::Trace(Some(recording(value)?)));
     } else {
-        parse(kind, &value.str()?.extract::<String>()?)
+        TYPED.setting(kind, &value.str()?.extract::<String>()?)
     };
-    read.map_err(|allowed| {
-        let (name, given) = (parameter.name.replace('-', "_"), value.to_string());
-        PyValueError::new_err(format!("{name}={given}: {allowed}"))
+    read.map_err(|why| {
+        let allowed = match kind {
+            Kind::Limit { least, most } => format!("a whole number from {least} to {most}, or None"),
+            Kind::Time { .. } => format!("{kind}, in seconds or as text with a unit"),
+            Kind::Trace => why,
+            _ => kind.to_string(),
+        };
+        PyValueError::new_err(format!("{name}={value}: {allowed}"))
     })
 }
 
-/// Reads the command's text for it, except recordings.
+/// Reads packets, each a time in whole nanoseconds and a length in bytes.
 ///
 /// # Errors
-/// Says what is allowed, in a few words.
-pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
-    match kind {
-        Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
-        Kind::PerSecond { least, most } => {
-            let with_unit = match units::rate(text) {
-                Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
-                _ => None,
-            };
-            let rate = text.parse().ok().or(with_unit).filter(|rate| (least..=most).contains(rate));
-            rate.map(Setting::Count).ok_or_else(|| format!("a rate from {least} to {most} a second"))
-        }
-        Kind::Limit { .. } if text == NONE => Ok(Setting::Limit(None)),
-        Kind::Limit { least, most } => {
-            let count = whole(text, least, most).map_err(|allowed| format!("{allowed}, or None"))?;
-            Ok(Setting::Limit(Some(count)))
-        }
-        Kind::Real { least, most } => {
-            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            number.map(Setting::Real).ok_or_else(|| format!("a number from {least} to {most}"))
-        }
-        Kind::Time { .. } => within(kind, units::duration(text).map_err(|error| error.to_string())?),
-        Kind::Choice(words) => {
-            let word = words.iter().find(|&&word| word == text);
-            word.map(|word| Setting::Choice(word)).ok_or_else(|| format!("one of {}", words.join(", ")))
-        }
-        Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
-        Kind::Trace => Err("recordings are read by the command, `softtimers sim`, alone".to_owned()),
+/// `ValueError` if one is earlier than one before it, or there is none; `TypeError` or `OverflowError` if one is something else.
+pub(crate) fn packets(packets: &Bound<'_, PyAny>) -> PyResult<Trace> {
+    let mut trace = TraceBuilder::default();
+    for packet in packets.try_iter()? {
+        let (time, length): (u64, u16) = packet?.extract()?;
+        trace.push(Timestamp::from_nanos(time), length);
     }
+    if trace.out_of_order() > 0 {
+        return Err(wrong(format!(
+            "{} packets come before one that is earlier in the list",
+            trace.out_of_order()
+        )));
+    }
+    trace.finish().ok_or_else(|| wrong("there are no packets"))
 }
+
+/// Packets as a recording, which has the hash of lines of their times and lengths.
+fn recording(value: &Bound<'_, PyAny>) -> PyResult<Recording> {
+    let trace = packets(value)?;
+    let lines = trace.iter().map(|(time, length)| format!("{},{length}\n", time.as_nanos()));
+    let text: String = lines.collect();
+    let (sha256, _) = Hashed::new(text.as_bytes()).finish();
+    Ok(Recording { name: "packets".to_owned(), sha256, trace })
+}
+
+/// What the command takes, but for the files of recordings.
+pub(crate) const TYPED: Typed = Typed {
+    time: |text| units::duration(text).map_err(|error| error.to_string()),
+    per_second: |text| match units::rate(text) {
+        Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
+        _ => None,
+    },
+    recording: |_| {
+        Err("packets, each a time in ns and a length in bytes, or None; files are read by the command"
+            .to_owned())
+    },
+};
 
 fn within(kind: Kind, time: Duration) -> Result<Setting, String> {
-    match kind {
-        Kind::Time { least, most } if !(least..=most).contains(&time) => Err(format!(
-            "a time from {} to {}, in seconds or as text with a unit",
-            Setting::Time(least),
-            Setting::Time(most)
-        )),
-        _ => Ok(Setting::Time(time)),
-    }
-}
-
-fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let count = text.parse().ok().filter(|count| (least..=most).contains(count));
-    count.ok_or_else(|| format!("a whole number from {least} to {most}"))
+    Some(Setting::Time(time)).filter(|time| kind.holds(time)).ok_or_else(|| kind.to_string())
 }
 
 const NONE: &str = "none";

@@ -22,6 +22,8 @@ def same(text, value):
 
 def main(path, arguments, build):
     arguments = json.loads(arguments)
+    if "trace" in arguments:
+        arguments["trace"] = [tuple(packet) for packet in arguments["trace"]]
     with open(path, newline="") as file:
         text = file.read()
     assert sim.csv(**arguments, build=build) == text

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use softtimers_core::{Timestamp, TraceBuilder};
 use softtimers_poll::hip::Costs;
 use softtimers_poll::{AnyPolicy, Interrupts};
+use softtimers_sim::machine::MachineSpec;
 use softtimers_sim::{
-    Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Runs, Setting, Sweep, Watch, csv,
-    experiments, receive,
+    Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Recording, Runs, Setting, Sha256, Sweep,
+    Watch, csv, experiments, receive,
 };
 
 #[expect(dead_code, reason = "its main prints a table of the same")]
@@ -102,7 +104,7 @@ fn own_tests_pass(package: &Path, files: &[&str]) {
 }
 
 /// They import nothing but the package.
-const OWN_TESTS: [&str; 4] = ["test_asyncio", "test_page", "test_pacer", "test_sim"];
+const OWN_TESTS: [&str; 5] = ["test_asyncio", "test_page", "test_pacer", "test_sim", "test_values"];
 
 #[test]
 fn timers_pacer_and_simulator_do_what_they_say() {
@@ -174,6 +176,21 @@ fn cpythons_own_tests_pass_that_pass_on_the_default_loop() {
     passes(python().unwrap(), &package("conformance"), &["tests/conformance.py", "--replaced"]);
 }
 
+/// The Pentium II, as the command describes it, and packets.
+fn on_a_machine() -> Parameters {
+    let mut machine = MachineSpec::preset("pentium-ii").unwrap();
+    let printed = machine.to_string();
+    machine.described_in("pentium-ii", Hashed::new(printed.as_bytes()).finish().0);
+    let mut packets = TraceBuilder::default();
+    [(0, 60), (900_000, 1_500), (2_000_000, 60)]
+        .into_iter()
+        .for_each(|(at, length)| packets.push(Timestamp::from_nanos(at), length));
+    let sha256 = Hashed::new("0,60\n900000,1500\n2000000,60\n".as_bytes()).finish().0;
+    let recording = Recording { name: "packets".to_owned(), sha256, trace: packets.finish().unwrap() };
+    let hip = machine.parameters(experiments::find("hip").unwrap()).unwrap();
+    hip.with("trace", Setting::Trace(Some(recording)))
+}
+
 /// The CSV is made as the command makes it, of sweeps with means, times, words, numbers and points that are not possible.
 /// Its values are those of the columns; as text it is the same to the byte, whole and of parts that are merged.
 #[test]
@@ -190,15 +207,24 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
     let build = Some(sha256);
     let means = Runs { seeds: 3.try_into().unwrap(), build, ..Runs::from(7) };
     let skips = Runs { skips: true, build, ..Runs::from(1) };
-    for (name, axes, runs, arguments) in [
+    let ends = Runs {
+        seeds: 12.try_into().unwrap(),
+        precision: Some("delay_us=2%".parse().unwrap()),
+        build,
+        ..Runs::from(1)
+    };
+    let papers = |name| Parameters::new(experiments::find(name).unwrap().parameters);
+    for (name, base, axes, runs, arguments) in [
         (
             "slowstart",
+            papers("slowstart"),
             vec![axis("packets", &counts(&[5, 20])), axis("seed", &counts(&[1, 9]))],
             Runs { build, ..Runs::from(1) },
             r#"{"axes": {"packets": [5, 20], "seed": [1, 9]}}"#,
         ),
         (
             "livelock",
+            papers("livelock"),
             vec![
                 axis("kernel", &["unmodified", "polled"].map(Setting::Choice)),
                 axis("rate", &counts(&[8_000])),
@@ -208,27 +234,43 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
         ),
         (
             "pacing",
+            papers("pacing"),
             vec![axis("target", &micros(&[40])), axis("burst", &micros(&[12, 60]))],
             skips,
             r#"{"axes": {"target": [40e-6], "burst": [12e-6, 60e-6]}, "skip_infeasible": true}"#,
         ),
+        (
+            "hip",
+            on_a_machine(),
+            vec![axis("gamma", &[1.5, 2.5].map(Setting::Real))],
+            ends,
+            r#"{"axes": {"gamma": [1.5, 2.5]}, "seeds": 12, "precision": "delay_us=2%", "machine": "pentium-ii", "trace": [[0, 60], [900000, 1500], [2000000, 60]]}"#,
+        ),
     ] {
-        let Some(mut compares) = python() else { return skipped("there is no Python 3.9 or later") };
-        let experiment = experiments::find(name).unwrap();
-        let sweep = Sweep::new(experiment, Parameters::new(experiment.parameters), axes, runs);
-        let mut lines = csv::header(&sweep);
-        let keep = |point: PointRows| {
-            lines += &csv::lines(&sweep, &point);
-            Ok::<_, PointError>(())
-        };
-        sweep.run(Part::default(), 2.try_into().unwrap(), &Watch::new(), keep).unwrap();
-        let package = package(name);
-        let file = package.join("command.csv");
-        fs::write(&file, lines).unwrap();
-        let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
-        compares.arg("tests/same_values.py").arg(file);
-        passes(compares, &package, &[&arguments, &sha256.to_string()]);
+        if python().is_none() {
+            return skipped("there is no Python 3.9 or later");
+        }
+        let sweep = Sweep::new(experiments::find(name).unwrap(), base, axes, runs);
+        same_in_python(&sweep, arguments, sha256);
     }
+}
+
+/// Holds what Python finds by these arguments against the CSV of a sweep that a program of this hash makes.
+fn same_in_python(sweep: &Sweep, arguments: &str, build: Sha256) {
+    let mut lines = csv::header(sweep);
+    let keep = |point: PointRows| {
+        lines += &csv::lines(sweep, &point);
+        Ok::<_, PointError>(())
+    };
+    sweep.run(Part::default(), 2.try_into().unwrap(), &Watch::new(), keep).unwrap();
+    let name = sweep.experiment().name;
+    let package = package(name);
+    let file = package.join("command.csv");
+    fs::write(&file, lines).unwrap();
+    let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
+    let mut compares = python().unwrap();
+    compares.arg("tests/same_values.py").arg(file);
+    passes(compares, &package, &[&arguments, &build.to_string()]);
 }
 
 /// Bit for bit: both print the shortest text that is the same number again.

@@ -20,6 +20,7 @@ mod merge;
 use std::fmt::Write as _;
 
 use crate::parameter::Parameters;
+use crate::recording::Sha256;
 use crate::setting::Setting;
 use crate::sweep::{PointRows, Sweep};
 use crate::table::Value;
@@ -39,8 +40,7 @@ pub fn header(sweep: &Sweep) -> String {
     if sweep.runs().seeds.get() > 1 {
         names.push("seeds".to_owned());
     }
-    names.extend(sweep.base().machine_origin().map(|_| "machine_sha256".to_owned()));
-    names.extend(recordings(sweep).map(|name| format!("{name}_sha256")));
+    names.extend(inputs(sweep, 0).into_iter().map(|(name, _)| name));
     names.extend(sweep.axes_beside_columns().map(|(_, name)| sweep.key(name)));
     for column in sweep.experiment().columns {
         names.push(column.key().into_owned());
@@ -69,15 +69,10 @@ pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
     if runs.seeds.get() > 1 {
         let _ = write!(first, ",{}", found.seeds);
     }
-    if let Some(machine) = sweep.base().machine_origin() {
-        let _ = write!(first, ",{}", machine.sha256);
-    }
-    for name in recordings(sweep) {
-        let swept = sweep.axes().iter().zip(&at).find(|(axis, _)| axis.name == name);
-        let setting = swept.map(|(_, (_, setting))| setting).or_else(|| setting(sweep.base(), name));
+    for (_, sha256) in inputs(sweep, found.point) {
         first.push(',');
-        if let Some(Setting::Trace(Some(recording))) = setting {
-            let _ = write!(first, "{}", recording.sha256);
+        if let Some(sha256) = sha256 {
+            let _ = write!(first, "{sha256}");
         }
     }
     for (index, _) in sweep.axes_beside_columns() {
@@ -102,6 +97,23 @@ pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
         lines.push('\n');
     }
     lines
+}
+
+/// Returns the columns of the inputs, each with the SHA-256 that it has at a point: of the machine, and of recordings, of which a point may
+/// have none.
+pub fn inputs(sweep: &Sweep, point: usize) -> Vec<(String, Option<Sha256>)> {
+    let at = sweep.at(point);
+    let of_recording = |name: &str| {
+        let swept = sweep.axes().iter().zip(&at).find(|(axis, _)| axis.name == name);
+        match swept.map(|(_, (_, setting))| setting).or_else(|| setting(sweep.base(), name)) {
+            Some(Setting::Trace(Some(recording))) => Some(recording.sha256),
+            _ => None,
+        }
+    };
+    let machine = sweep.base().machine_origin();
+    let machine = machine.map(|machine| ("machine_sha256".to_owned(), Some(machine.sha256)));
+    let recordings = recordings(sweep).map(|name| (format!("{name}_sha256"), of_recording(name)));
+    machine.into_iter().chain(recordings).collect()
 }
 
 /// The parameters that are a recording at some point.

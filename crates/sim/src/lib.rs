@@ -46,6 +46,7 @@ mod setting;
 mod steady;
 mod sweep;
 mod table;
+mod typed;
 
 pub use engine::{Engine, Steps, Streams, Watch};
 pub use experiment::{ALWAYS, Experiment, RunError};
@@ -58,3 +59,4 @@ pub use setting::{Kind, Setting};
 pub use steady::mser_5;
 pub use sweep::{Axis, Part, PointError, PointRows, Precision, Runs, Sweep};
 pub use table::{Cells, Column, Mean, Row, Value};
+pub use typed::Typed;

@@ -26,6 +26,8 @@ pub struct Parameter {
     pub default: Setting,
     /// When the parameter has an effect; always if none.
     pub needs: Option<Need>,
+    /// The unit, where neither the name nor the kind says it: `percent`.
+    pub unit: Option<&'static str>,
 }
 
 /// The runs in which a parameter has an effect. [`Sweep::check`](crate::Sweep::check) refuses a parameter that was
@@ -126,8 +128,15 @@ impl Parameter {
         self
     }
 
+    /// The same parameter, in a unit that ends the name of its column where it is swept.
+    #[must_use]
+    pub const fn in_unit(mut self, unit: &'static str) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
     const fn new(name: &'static str, about: &'static str, kind: Kind, default: Setting) -> Self {
-        Parameter { name, about, kind, default, needs: None }
+        Parameter { name, about, kind, default, needs: None, unit: None }
     }
 }
 

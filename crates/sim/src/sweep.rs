@@ -155,15 +155,16 @@ impl Sweep {
         &self.base
     }
 
-    /// Returns the key of a parameter in JSON and CSV: its name, with the unit of a time or a rate.
+    /// Returns the key of a parameter in JSON and CSV: its name, with its unit.
     ///
     /// # Panics
     /// If there is no such parameter.
     pub fn key(&self, name: &str) -> String {
         let parameter = self.experiment.parameters.iter().find(|parameter| parameter.name == name);
-        match parameter.map(|parameter| parameter.kind) {
-            Some(Kind::Time { .. }) => format!("{name}_ns"),
-            Some(Kind::PerSecond { .. }) => format!("{name}_pps"),
+        match parameter.map(|parameter| (parameter.kind, parameter.unit)) {
+            Some((_, Some(unit))) => format!("{name}_{unit}"),
+            Some((Kind::Time { .. }, None)) => format!("{name}_ns"),
+            Some((Kind::PerSecond { .. }, None)) => format!("{name}_pps"),
             Some(_) => name.to_owned(),
             None if name == SEED => name.to_owned(),
             None => panic!("no parameter {name}"),
@@ -179,6 +180,34 @@ impl Sweep {
     /// mixed. A recording counts by its packets.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    /// Checks that no seed is asked for twice, and that a precision is of a column that has means.
+    ///
+    /// # Errors
+    /// Names what was asked for, and says what is possible.
+    pub fn check_runs(&self) -> Result<(), RunError> {
+        let runs = &self.runs;
+        if runs.seeds.get() > 1 && self.axes.iter().any(|axis| axis.name == SEED) {
+            return Err(RunError::new("seeds: seed is swept already; one of the two is possible"));
+        }
+        let Some(Precision { column, .. }) = &runs.precision else { return Ok(()) };
+        let means = self.experiment.columns.iter().filter(|column| self.has_means(column));
+        let means: Vec<&str> = means.map(|column| column.name).collect();
+        match runs.seeds.get() {
+            // It is asked after ten, when these are over.
+            ..=10 if means.contains(&column.as_str()) => {
+                Err(RunError::new("precision: more than ten seeds, after which it is asked first"))
+            }
+            _ if means.contains(&column.as_str()) => Ok(()),
+            _ if means.is_empty() => Err(RunError::new(format_args!(
+                "precision '{column}': no column with a mean: more seeds are needed"
+            ))),
+            _ => Err(RunError::new(format_args!(
+                "precision '{column}': no column with a mean; there are {}",
+                means.join(", ")
+            ))),
+        }
     }
 
     /// Checks that each point can be run, and that each parameter that was `given` by name has an effect at some point.
@@ -388,7 +417,7 @@ impl fmt::Display for PointError {
 impl std::error::Error for PointError {}
 
 /// The axis that is not a parameter.
-const SEED: &str = "seed";
+pub(crate) const SEED: &str = "seed";
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -21,6 +21,8 @@ pub struct Column {
     pub given: bool,
     /// Whether several seeds give the greatest value, and none if one of them has none, rather than a mean.
     pub greatest: bool,
+    /// The unit that ends its key, where the name is that of a parameter in this unit.
+    pub unit: Option<&'static str>,
 }
 
 /// The kind of a column's cells.
@@ -39,7 +41,7 @@ pub enum Cells {
 impl Column {
     /// Declares a column of numbers.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Column { name, about, digits: 0, cells: Cells::Numbers, given: false, greatest: false }
+        Column { name, about, digits: 0, cells: Cells::Numbers, given: false, greatest: false, unit: None }
     }
 
     /// Declares a column of words.
@@ -94,10 +96,17 @@ impl Column {
         Column { greatest: true, ..self }
     }
 
-    /// Returns the key in JSON and CSV: the name, with the unit of a time.
+    /// Declares that it repeats a parameter that is in a unit.
+    #[must_use]
+    pub const fn in_unit(self, unit: &'static str) -> Self {
+        Column { unit: Some(unit), given: true, ..self }
+    }
+
+    /// Returns the key in JSON and CSV: the name, with the unit of a time or of a parameter.
     pub fn key(&self) -> Cow<'static, str> {
-        match self.cells {
-            Cells::Times => Cow::Owned(format!("{}_ns", self.name)),
+        match (self.cells, self.unit) {
+            (Cells::Times, _) => Cow::Owned(format!("{}_ns", self.name)),
+            (_, Some(unit)) => Cow::Owned(format!("{}_{unit}", self.name)),
             _ => Cow::Borrowed(self.name),
         }
     }

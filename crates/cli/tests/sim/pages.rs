@@ -38,31 +38,51 @@ fn output(rows: &[Value]) -> Vec<f64> {
     column(rows, "output_pps")
 }
 
-/// Each with a slash between, as percent without its sign, or as they are.
-fn slashes(numbers: impl IntoIterator<Item = f64>) -> String {
-    numbers.into_iter().map(whole).collect::<Vec<_>>().join(" / ")
+/// The mean of a cell, with half its 95% interval where that has a digit other than zero.
+fn mean(row: &Value, key: &str, unit: f64, digits: usize) -> String {
+    let of = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}")) / unit;
+    let written = |number: f64| if digits == 0 { whole(number) } else { format!("{number:.digits$}") };
+    let (mean, half) = (written(of(key)), written(of(&format!("{key}_ci95"))));
+    if half.chars().all(|digit| matches!(digit, '0' | '.')) { mean } else { format!("{mean} ± {half}") }
+}
+
+/// Of one row, packets a second that left.
+fn left(row: &Value) -> String {
+    mean(row, "output_pps", 1.0, 0)
 }
 
 fn greatest(numbers: &[f64]) -> usize {
     (0..numbers.len()).max_by(|&one, &other| numbers[one].total_cmp(&numbers[other])).unwrap()
 }
 
+fn least(numbers: &[f64]) -> usize {
+    (0..numbers.len()).min_by(|&one, &other| numbers[one].total_cmp(&numbers[other])).unwrap()
+}
+
+/// What each row says, with a slash between.
+fn slashes(rows: &[Value], says: fn(&Value) -> String) -> String {
+    rows.iter().map(says).collect::<Vec<_>>().join(" / ")
+}
+
 #[test]
 fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
     let [sim, papers] = ["sim.md", "papers.md"].map(page);
-    let (_, section) = sim.split_once("`softtimers sim livelock-mlfrr --consumer screend`").unwrap();
+    let command = "softtimers sim livelock-mlfrr --consumer screend --seeds 20";
+    let (_, section) = sim.split_once(&format!("`{command}`")).unwrap();
     let lines: Vec<&str> = section.lines().filter(|line| line.starts_with("| `--kernel")).take(3).collect();
     let found = lines.iter().map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let flags = cells[0].trim_matches('`');
-        let row = rows(&format!("softtimers sim livelock-mlfrr --consumer screend {flags}")).swap_remove(0);
-        let of = |key: &str| whole(row[key].as_f64().unwrap());
+        let row = rows(&format!("{command} {flags}")).swap_remove(0);
+        let of = |key: &str| mean(&row, key, 1.0, 0);
+        // All seeds say the same.
         let beyond = match row["behaviour"].as_str().unwrap() {
             "livelock" => "livelock".to_owned(),
-            _ => format!("flat {}", of("asymptote_pps")),
+            "realisable" => format!("flat {}", of("asymptote_pps")),
+            other => panic!("{flags}: {other}"),
         };
         assert_eq!(cells[1], format!("{}, then {beyond}", of("mlfrr_pps")), "{flags}");
-        of("mlfrr_pps")
+        whole(row["mlfrr_pps"].as_f64().unwrap())
     });
     let found: Vec<String> = found.collect();
     let [feedback, polled, unmodified] = &found[..] else { panic!("{lines:?}") };
@@ -85,12 +105,11 @@ fn the_relays_table_is_what_its_commands_print() {
         .take_while(|line| line.starts_with('|'))
         .collect();
     assert_eq!((lines.len(), flood.len(), steady.len()), (7, 21, 7));
-    let of = |row: &Value, key: &str| row[key].as_f64().unwrap();
     for (at, line) in lines.iter().enumerate() {
-        let mut cells = vec![of(&steady[at], "pollers").to_string()];
-        cells.extend([0, 7, 14].map(|shared| whole(of(&flood[shared + at], "relayed_kpps"))));
-        cells.push(format!("{:.1}%", 100.0 * of(&flood[at], "busiest")));
-        cells.push(format!("{:.1}, {:.1}", of(&steady[at], "delay_us"), of(&steady[at], "p99_us")));
+        let mut cells = vec![steady[at]["pollers"].to_string()];
+        cells.extend([0, 7, 14].map(|shared| mean(&flood[shared + at], "relayed_kpps", 1.0, 0)));
+        cells.push(mean(&flood[at], "busiest", 0.01, 1) + "%");
+        cells.push(["delay_us", "p99_us"].map(|key| mean(&steady[at], key, 1.0, 1)).join(", "));
         assert_eq!(*line, format!("| {} |", cells.join(" | ")));
     }
 }
@@ -100,21 +119,20 @@ type Figure = fn(&[Value]) -> String;
 
 /// In the order of the page.
 const FIGURES: [(&str, Figure); 12] = [
-    ("Figure 2: unmodified kernel, peak", |rows| whole(output(rows).into_iter().fold(0.0, f64::max))),
-    ("the same, at 11,000 offered", |rows| whole(output(rows)[0])),
-    ("the same with screend: livelock at", |rows| match output(rows)[..] {
-        [at_6, at_7, 0.0] => {
-            format!("{} are left at 6,000, {} at 7,000, none at 14,880", whole(at_6), whole(at_7))
-        }
-        ref other => format!("{other:?}"),
+    ("Figure 2: unmodified kernel, peak", |rows| left(&rows[greatest(&output(rows))])),
+    ("the same, at 11,000 offered", |rows| left(&rows[0])),
+    ("the same with screend: livelock at", |rows| {
+        let [at_6, at_7, at_most] = [0, 1, 2].map(|at| left(&rows[at]));
+        assert_eq!(at_most, "0");
+        format!("{at_6} are left at 6,000, {at_7} at 7,000, none at 14,880")
     }),
-    ("Figure 5: without polling, at 11,000 offered", |rows| whole(output(rows)[0])),
-    ("Figure 5: polled, quota of 5", |rows| whole(output(rows).into_iter().fold(f64::INFINITY, f64::min))),
-    ("Figure 7: quota of 10 / 20 / 100 / none", |rows| slashes(output(rows))),
+    ("Figure 5: without polling, at 11,000 offered", |rows| left(&rows[0])),
+    ("Figure 5: polled, quota of 5", |rows| left(&rows[least(&output(rows))])),
+    ("Figure 7: quota of 10 / 20 / 100 / none", |rows| slashes(rows, left)),
     ("§6.6.2: the best quota", |rows| whole(column(rows, "quota")[greatest(&output(rows))])),
-    ("Figure 6: screend with feedback", |rows| whole(output(rows)[0])),
+    ("Figure 6: screend with feedback", |rows| left(&rows[0])),
     ("Figure 10: user's share at limits of 25 / 50 / 75 / 100%", |rows| {
-        slashes(column(rows, "user_share").into_iter().map(|share| 100.0 * share)) + "%"
+        slashes(rows, |row| mean(row, "user_share", 0.01, 0)) + "%"
     }),
     ("§4.3: first packet of a burst, for each other one", |rows| {
         let (bursts, first) = (column(rows, "burst"), column(rows, "first_us"));
@@ -122,13 +140,12 @@ const FIGURES: [(&str, Figure); 12] = [
         whole((first[last] - first[0]) / (bursts[last] - bursts[0])) + " µs"
     }),
     ("§4.4: transmit starvation by priority", |rows| {
-        let (offered, left) = (column(rows, "offered_pps"), output(rows));
-        let idle = 100.0 * column(rows, "starved")[0];
         format!(
-            "{} of {} leave, the transmitter idle {idle:.1}% of the time; {} where it interrupts receiving",
-            whole(left[0]),
-            whole(offered[0]),
-            whole(left[1])
+            "{} of {} leave, the transmitter idle {}% of the time; {} where it interrupts receiving",
+            left(&rows[0]),
+            mean(&rows[0], "offered_pps", 1.0, 0),
+            mean(&rows[0], "starved", 0.01, 1),
+            left(&rows[1])
         )
     }),
     ("§9: captures to disk go flat at", |rows| {
@@ -136,7 +153,7 @@ const FIGURES: [(&str, Figure); 12] = [
         let most = captured[greatest(&captured)];
         let flat = captured.iter().position(|&rate| rate > 0.999 * most).unwrap();
         let sent = rows[flat]["rate_pps"].as_f64().unwrap();
-        format!("{} sent, {} captured", whole(sent), whole(most))
+        format!("{} sent, {} captured", whole(sent), mean(&rows[greatest(&captured)], "captured_pps", 1.0, 0))
     }),
 ];
 

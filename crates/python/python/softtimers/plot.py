@@ -5,9 +5,9 @@
     axes = softtimers.plot.livelock("6-3")                # runs the experiment, and draws
     axes.figure.savefig("figure-6-3.png")
 
-Every plot has the published values as open marks, and the simulator's as a line or as filled marks of the same colour.
-``axes`` are matplotlib axes to draw into, new ones by default; keyword arguments go to ``softtimers.sim``. ``lines`` draws
-any other sweep in the same way. Needs matplotlib.
+Every plot has the published values as open marks, where they are known, and the simulator's as a line or as filled marks of
+the same colour. ``axes`` are matplotlib axes to draw into, new ones by default; keyword arguments go to ``softtimers.sim``.
+``lines`` draws any other sweep in the same way. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["callout", "hip", "lines", "livelock", "pacing"]
+__all__ = ["callout", "deadline", "hip", "lines", "livelock", "pacing", "polling", "slowstart"]
 
 #: What ``softtimers.sim`` returns: a table, or columns as lists.
 Found = Union["pyarrow.Table", Mapping[str, Sequence[Any]]]
@@ -51,6 +51,49 @@ def pacing(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
         title="Soft timers, pacing beside a busy web server",
         xlabel="shortest gap allowed (µs)",
         ylabel="mean gap (µs)",
+    )
+    return axes
+
+
+def slowstart(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
+    """Tables X and XI of the paper on soft timers: how much sooner an answer is there than by slow start with delayed ACKs."""
+    found = sim.columns("slowstart", **parameters)
+    found["link"] = [f"{mbit} Mbit/s" for mbit in found["mbit_per_s"]]
+    axes = lines(found, "packets", "reduction_delayed", "paper_reduction", series=["link"], axes=axes)
+    axes.set(
+        title="Soft timers, no slow start",
+        xlabel="length of the answer (packets)",
+        ylabel="reduction of the response time (share)",
+        xscale="log",
+    )
+    return axes
+
+
+def polling(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
+    """Table XII of the paper on soft timers: what polls gain, by the quota. Of the paper's there are the least and the greatest."""
+    found = sim.columns("polling", **parameters)
+    axes = lines(found, "quota", "gain", series=["server", "protocol"], axes=axes)
+    for share in (0.03, 0.25):
+        axes.axhline(share, color="gray", linestyle=":", label="published range" if share > 0.1 else None)
+    axes.set(
+        title="Soft timers, polls on a saturated server",
+        xlabel="packets wanted in each poll",
+        ylabel="more answers than with interrupts (share)",
+    )
+    _legend(axes, False)
+    return axes
+
+
+def deadline(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
+    """Table XIII of the paper on soft timers: what a hardware timer costs that fires what is due for longer than a deadline."""
+    found = sim.columns("deadline", **parameters)
+    found["deadline_us"] = [time / 1_000 for time in found["deadline_ns"]]
+    axes = lines(found, "deadline_us", "overhead", "paper_overhead", series=["hardware"], axes=axes)
+    axes.set(
+        title="Soft timers, a hardware timer behind them",
+        xlabel="deadline (µs)",
+        ylabel="CPU (share)",
+        xscale="log",
     )
     return axes
 

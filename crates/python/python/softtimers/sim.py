@@ -8,9 +8,10 @@
 
 Names and values are those of the command ``softtimers sim``, with ``_`` for ``-``, and so are the rows: ``experiments()``
 lists them. A parameter that is a time takes seconds, a ``datetime.timedelta``, or text with a unit, such as ``"40us"``; a
-rate takes a number a second, or ``"5kpps"``; a switch takes a bool; no limit is ``None``. Columns that are times have a
-name that ends with ``_ns`` and are whole nanoseconds. A column has the same type in every run with as many seeds. With
-the same seed everything repeats bit for bit, on any machine.
+rate takes a number a second, or ``"5kpps"``; a switch takes a bool; no limit is ``None``; a recording takes packets, each a
+time in whole nanoseconds and a length in bytes. Columns that are times have a name that ends with ``_ns`` and are whole
+nanoseconds. A column has the same type in every run with as many seeds. With the same seed everything repeats bit for bit,
+on any machine.
 
 Tables need pyarrow (``pip install pyarrow``); ``columns`` returns the same as lists, without pyarrow. ``csv`` returns
 the text that the command prints, optionally for a part of the points, and ``merge`` puts parts together;
@@ -93,11 +94,14 @@ def run(
     *,
     seed: int = 1,
     seeds: int = 1,
+    precision: Optional[str] = None,
+    machine: Union[str, Mapping[str, Any], None] = None,
     progress: Optional[Callable[[float], object]] = None,
     **parameters: Any,
 ) -> pyarrow.Table:
     """Runs an experiment once, and returns its rows; those with ``seeds`` above 1 are means. See ``sweep``."""
-    return sweep(experiment, {}, seed=seed, seeds=seeds, progress=progress, **parameters)
+    how: Dict[str, Any] = {"seed": seed, "seeds": seeds, "precision": precision, "machine": machine}
+    return sweep(experiment, {}, progress=progress, **how, **parameters)
 
 
 def sweep(
@@ -107,7 +111,9 @@ def sweep(
     seed: int = 1,
     seeds: int = 1,
     threads: Optional[int] = None,
+    precision: Optional[str] = None,
     skip_infeasible: bool = False,
+    machine: Union[str, Mapping[str, Any], None] = None,
     progress: Optional[Callable[[float], object]] = None,
     **parameters: Any,
 ) -> pyarrow.Table:
@@ -120,14 +126,17 @@ def sweep(
       standard deviation of one run, ``_ci95``, half the length of the mean's 95% interval, and ``_n``, the seeds
       that had a value.
     - ``threads``: all CPUs unless given. The rows do not depend on it.
+    - ``precision``: ``"delay_us=2%"`` ends a point before its last seed when that column's interval is so narrow.
     - ``skip_infeasible``: points that are not possible have a row without values, and a ``reason``.
+    - ``machine``: another than the paper's, ``"alpha-3000"`` or ``"pentium-ii"``, or a mapping as ``tomllib`` reads it from
+      the file of ``softtimers sim machine``.
     - ``progress``: called with the finished share, from 0 to 1, some twenty times a second.
 
     Raises ``ValueError`` for an invalid value or combination; its message says what is allowed. Ctrl-C ends the run.
     """
     import pyarrow
 
-    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    how = _how(seed, seeds, threads, precision, skip_infeasible, machine, progress)
     found = _softtimers.sweep(experiment, parameters, None if axes is None else dict(axes), how)
     arrays = [pyarrow.array(values, type=pyarrow.type_for_alias(kind)) for _, kind, values in found]
     return pyarrow.table(arrays, names=[name for name, _, _ in found])
@@ -140,12 +149,14 @@ def columns(
     seed: int = 1,
     seeds: int = 1,
     threads: Optional[int] = None,
+    precision: Optional[str] = None,
     skip_infeasible: bool = False,
+    machine: Union[str, Mapping[str, Any], None] = None,
     progress: Optional[Callable[[float], object]] = None,
     **parameters: Any,
 ) -> Dict[str, List[Any]]:
     """As ``sweep``, but returns a dictionary of lists, by name of the column, without pyarrow."""
-    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    how = _how(seed, seeds, threads, precision, skip_infeasible, machine, progress)
     found = _softtimers.sweep(experiment, parameters, None if axes is None else dict(axes), how)
     return {name: values for name, _, values in found}
 
@@ -159,7 +170,9 @@ def csv(
     seed: int = 1,
     seeds: int = 1,
     threads: Optional[int] = None,
+    precision: Optional[str] = None,
     skip_infeasible: bool = False,
+    machine: Union[str, Mapping[str, Any], None] = None,
     progress: Optional[Callable[[float], object]] = None,
     **parameters: Any,
 ) -> str:
@@ -171,7 +184,7 @@ def csv(
 
     The command numbers a sweep by the texts of its axes too: give ``"0.25"`` where its line has ``0.25``, or ``"500us"``.
     """
-    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    how = _how(seed, seeds, threads, precision, skip_infeasible, machine, progress)
     build = _build() if build is None else build
     return _softtimers.csv(experiment, parameters, None if axes is None else dict(axes), how, part, build)
 
@@ -249,11 +262,21 @@ def _build() -> str:
         return hashlib.sha256(library.read()).hexdigest()
 
 
-def _how(seed: int, seeds: int, threads: Optional[int], skip_infeasible: bool, progress: Any) -> Dict[str, Any]:
+def _how(
+    seed: int,
+    seeds: int,
+    threads: Optional[int],
+    precision: Optional[str],
+    skip_infeasible: bool,
+    machine: Any,
+    progress: Any,
+) -> Dict[str, Any]:
     return {
         "seed": seed,
         "seeds": seeds,
         "threads": threads,
+        "precision": precision,
         "skip_infeasible": skip_infeasible,
+        "machine": machine,
         "progress": progress,
     }

@@ -41,6 +41,20 @@ class PlotTest(unittest.TestCase):
         found = sim.columns("callout", iterations=100)
         self.assertEqual(shown(callout, "o"), paired(found, "outstanding", "paper_us"))
         self.assertEqual(len({point[0] for point in shown(pacing, "None")}), 6)
+        for name, x, y, paper in (
+            ("slowstart", "packets", "reduction_delayed", "paper_reduction"),
+            ("deadline", "deadline_us", "overhead", "paper_overhead"),
+        ):
+            short = {"duration": "10ms"} if name == "deadline" else {}
+            axes, found = getattr(plot, name)(**short), sim.columns(name, **short)
+            if name == "deadline":
+                found["deadline_us"] = [time / 1_000 for time in found["deadline_ns"]]
+            self.assertEqual(shown(axes, "None"), paired(found, x, y))
+            self.assertEqual(shown(axes, "o"), paired(found, x, paper))
+        axes, found = plot.polling(packets=500), sim.columns("polling", packets=500)
+        solid = [line.get_ydata() for line in axes.get_lines() if line.get_linestyle() == "-"]
+        gains = sorted(float(gain) for gains in solid for gain in gains if not math.isnan(gain))
+        self.assertEqual(gains, sorted(gain for gain in found["gain"] if gain is not None))
         for column in ("overhead", "delay"):
             axes = plot.hip(column)
             found = sim.columns("hip")

@@ -49,14 +49,45 @@ class ValuesTest(unittest.TestCase):
             ("slowstart", {"seed": 1 << 64}, "seed: a whole number from 0"),
             ("slowstart", {"axes": {"seed": [-1]}}, "seed: a whole number from 0"),
             ("slowstart", {"threads": 0}, "from 1 to 1024"),
+            ("hip", {"seeds": 20, "precision": "delay_us"}, "a precision is COLUMN=SHARE"),
+            ("hip", {"seeds": 20, "precision": "speed=1%"}, "there are packets, overhead_us"),
+            ("hip", {"seeds": 5, "precision": "delay_us=1%"}, "more than ten seeds"),
+            ("hip", {"machine": "vax"}, "machine=vax: one of alpha-3000, pentium-ii"),
+            ("hip", {"machine": {"based-on": "vax"}}, "based-on=vax: one of alpha-3000"),
+            ("hip", {"machine": {"hip": {"ring": 0}}}, "hip.ring=0: a whole number from 1 to 65536, or None"),
+            ("hip", {"machine": {"hip": {"rings": 1}}}, "hip.rings: no such key"),
+            ("hip", {"machine": {}}, "hip.interrupt is missing"),
+            ("callout", {"machine": "pentium-ii"}, "callout has none to be set"),
+            ("hip", {"trace": "file.pcap"}, "files are read by the command"),
+            ("hip", {"trace": []}, "there are no packets"),
+            ("hip", {"trace": [(2, 60), (1, 60)]}, "1 packets come before"),
         ):
             with self.assertRaises(ValueError, msg=(experiment, arguments)) as caught:
                 sim.columns(experiment, **{"axes": {}, **arguments})
             self.assertIn(says, str(caught.exception))
 
+    def test_a_machine_a_precision_and_packets_of_yours_are_those_of_the_command(self):
+        packets = [(number * 1_000_000, 1_500) for number in range(100)]
+        machine = {"based-on": "pentium-ii", "hip": {"interrupt": "7us", "poll": 5e-7, "ring": None}}
+        found = [
+            sim.columns("hip", {}, scheme="interrupts", trace=packets, machine=machine)
+            for machine in (None, "pentium-ii", machine)
+        ]
+        self.assertEqual([columns["packets"] for columns in found], 3 * [[100]])
+        overheads = [columns["overhead_us"][0] for columns in found]
+        # An interrupt of the papers and the transfer of 1,500 bytes; then the other interrupts.
+        self.assertEqual(overheads[0], 5.5)
+        self.assertAlmostEqual(overheads[2], overheads[1] + 7.0 - 4.45)
+        self.assertNotIn("machine_sha256", found[0])
+        self.assertEqual(len({columns["machine_sha256"][0] for columns in found[1:]}), 2)
+        self.assertEqual(len({columns["trace_sha256"][0] for columns in found}), 1)
+        certain = sim.columns("hip", {}, trace=packets, seeds=20, precision="delay_us=1%")
+        self.assertEqual(set(certain["seeds"]), {10})
+
     def test_types_are_those_of_the_columns_and_not_of_what_was_found(self):
         def types(axes, **arguments):
-            arguments = {"seed": 1, "seeds": 1, "threads": 1, "skip_infeasible": True, "progress": None, **arguments}
+            how = {"seed": 1, "seeds": 1, "threads": 1, "precision": None, "machine": None, "progress": None}
+            arguments = {**how, "skip_infeasible": True, **arguments}
             return {name: kind for name, kind, _ in _softtimers.sweep("pacing", {"duration": "10ms"}, axes, arguments)}
 
         found = types({"burst": ["12us"]}, seed=(1 << 64) - 1)

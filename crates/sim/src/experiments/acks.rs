@@ -47,7 +47,8 @@ pub(crate) static ACKS: Experiment = Experiment {
         Parameter::time("burst", "Shortest gap of --answer paced", COST, Duration::from_micros(12))
             .needs(PACED),
         Parameter::count("window", "Packets that may be in flight", 2..=100_000, 100),
-        Parameter::count("mbit", "Rate of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100),
+        Parameter::count("mbit", "Rate of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100)
+            .in_unit("per_s"),
         Parameter::time(
             "rtt",
             "Round-trip time",

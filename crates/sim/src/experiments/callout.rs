@@ -95,7 +95,8 @@ const PARAMETERS: &[Parameter] = &[
         2..=1 << 40,
         1 << 31,
     ),
-    Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None),
+    Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None)
+        .in_unit("per_s"),
     Parameter::limit(
         "buckets",
         "Buckets of the paper's wheel, a power of two; none: the smallest that is at least the number of outstanding timers",

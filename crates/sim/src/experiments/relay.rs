@@ -29,7 +29,8 @@ pub(crate) static RELAY: Experiment = Experiment {
               model's assumption.",
     parameters: &[
         Parameter::count("pollers", "Pollers, each on its own CPU", 1..=1_024, 4),
-        Parameter::count("load", "Offered packets, in % of N times the capacity of one poller", LOAD, 60),
+        Parameter::count("load", "Offered packets, in % of N times the capacity of one poller", LOAD, 60)
+            .in_unit("percent"),
         Parameter::count("clients", "Clients, all at the same rate", 1..=1_000_000, 1_000),
         Parameter::choice(
             "hash",
@@ -62,7 +63,7 @@ pub(crate) static RELAY: Experiment = Experiment {
     ],
     columns: &[
         Column::new("pollers", "N").given(),
-        Column::new("load", "offered, in % of N times one poller's capacity").given(),
+        Column::new("load", "offered, in % of N times one poller's capacity").in_unit("percent"),
         Column::time("shared", "the serial part of each packet"),
         Column::new("offered_kpps", "packets that arrived, in thousands a second"),
         Column::new("relayed_kpps", "packets that left, in thousands a second"),

@@ -31,7 +31,7 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
               packets matches the reading with delayed ACKs.",
     parameters: &[
         Parameter::count("packets", "Packets in the answer", 1..=10_000_000, 100),
-        Parameter::count("mbit", "Rate of the slow link, in Mbit/s", MBIT, 100),
+        Parameter::count("mbit", "Rate of the slow link, in Mbit/s", MBIT, 100).in_unit("per_s"),
         Parameter::time(
             "rtt",
             "Round-trip time",
@@ -44,11 +44,12 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
             "Initial rate of the paced train, in % of the capacity; it doubles in each round trip",
             1..=100,
             100,
-        ),
+        )
+        .in_unit("percent"),
         Parameter::count("acked-at-once", "Packets for each delayed ACK", 1..=64, 2),
     ],
     columns: &[
-        Column::new("mbit", "rate of the slow link, in Mbit/s").given(),
+        Column::new("mbit", "rate of the slow link, in Mbit/s").in_unit("per_s"),
         Column::new("packets", "packets in the answer").given(),
         Column::new("kbytes", "data in the answer, 1,448 bytes in each packet").digits(0).given(),
         Column::new("slow_start_s", "slow start that adds one packet for each packet acknowledged").digits(3),

@@ -68,7 +68,7 @@ pub(super) fn server() -> String {
             let found = served(server, protocol, quota);
             // Interrupts stand beside the smallest quota.
             if let [interrupts, _] = &found[..] {
-                let _ = write!(table, " | {}", mean(polling(interrupts, "requests_pps"), 1.0, 0));
+                let _ = write!(table, " | {}", mean(polling(interrupts, "requests_per_s"), 1.0, 0));
             }
             let row = found.last().expect("a row");
             let _ = write!(table, " | +{}%", mean(polling(row, "gain"), 0.01, 1));

@@ -1,9 +1,11 @@
 //! Figures of experiments that stand in sentences and in rows that somebody wrote.
 
+use std::time::Duration;
+
 use softtimers_sim::{Row, Setting};
 
 use super::paced::{deadlines, interrupted, paced};
-use super::{Flag, SEEDS, of, others, range, rows, thousands, value, word};
+use super::{Flag, SEEDS, micros, of, others, range, rows, thousands, value, word};
 
 fn one(experiment: &str, flags: &[Flag], seeds: u32) -> Row {
     rows(experiment, flags, 1, seeds).remove(0)
@@ -64,5 +66,52 @@ pub(super) fn of_papers() -> Vec<String> {
 pub(super) fn of_sim() -> Vec<String> {
     let row = |kernel| one("livelock-burst", &[word("kernel", kernel)], 1);
     let third = |kernel| value(of("livelock-burst", &row(kernel), "third_us"));
-    vec![format!("later by 29 µs in the paper and by {:.0} here", third("polled") - third("no-polling"))]
+    let relative = |target| {
+        let row = one("pacing", &[word("strategy", "relative"), micros("target", target)], SEEDS);
+        value(of("pacing", &row, "mean_us"))
+    };
+    let connecting = one("slowstart", &[word("set-up", "yes"), ("packets", Setting::Count(100))], 1);
+    let less = |name| 100.0 * value(of("slowstart", &connecting, name));
+    vec![
+        format!("later by 29 µs in the paper and by {:.0} here", third("polled") - third("no-polling")),
+        format!("drifts to {:.1} and {:.1} µs", relative(40), relative(60)),
+        format!("a round trip more: {:.0} and {:.0}% less", less("reduction"), less("reduction_delayed")),
+        protocol_timers(),
+        relayed(),
+    ]
+}
+
+/// Timers as a protocol has them, 40,000 a second.
+fn protocol_timers() -> String {
+    let row = |kernel| {
+        let flags = [
+            word("kernel", kernel),
+            ("rate", Setting::Limit(Some(40_000))),
+            ("outstanding", Setting::Count(1_000)),
+            ("call", Setting::Time(Duration::ZERO)),
+            ("timeout", Setting::Limit(Some(50))),
+            ("answer", Setting::Time(Duration::from_millis(30))),
+            ("cancelled", Setting::Real(98.0)),
+        ];
+        one("callout", &flags, 1)
+    };
+    let share = |kernel| 100.0 * value(of("callout", &row(kernel), "cpu_share"));
+    // So many fill the CPU.
+    let list = 1e6 / value(of("callout", &row("old"), "set_cancel_us"));
+    format!(
+        "take {:.0}% of that machine by hash and {:.0}% by handle; the list gets to {}",
+        share("hash"),
+        share("handles"),
+        thousands((list / 100.0).round() * 100.0, 0)
+    )
+}
+
+/// What 64 pollers relay that receive on their own CPUs, and that others receive for.
+fn relayed() -> String {
+    let millions = |softirq| {
+        let flags =
+            [word("softirq", softirq), ("load", Setting::Count(100)), ("pollers", Setting::Count(64))];
+        value(of("relay", &one("relay", &flags, SEEDS), "relayed_kpps")) / 1e3
+    };
+    format!("gives {:.1} million at 64 instead of {:.1}", millions("same"), millions("other"))
 }

@@ -10,7 +10,8 @@ use softtimers_sim::{
     Axis, Experiment, Kind, Parameter, Parameters, Part, Precision, Runs, Setting, Sweep, csv,
 };
 
-use super::{build, machine, registry, setting};
+use super::setting::TYPED;
+use super::{build, machine, registry};
 use crate::args::OutputArgs;
 use crate::file::Resumed;
 use crate::run::output::Output;
@@ -81,8 +82,8 @@ pub(crate) struct SimCommonArgs {
 
     /// Simulate another machine: alpha-3000, pentium-ii, here, or a file (see 'sim machine')
     ///
-    /// Costs, wire, rings, queues and priorities, for the livelock experiments, polling and hip. A file of TOML describes one. This machine
-    /// is what `softtimers doctor --json > here.json` writes, for hip alone: `here` reads here.json of the working directory. Parameters that
+    /// Costs, wire, rings, queues and priorities of the livelock experiments, costs and the ring of hip, and the costs of polling. A file of
+    /// TOML describes one. This machine is what `softtimers doctor --json > here.json` writes, for hip alone: `here` reads here.json of the working directory. Parameters that
     /// are given hold instead of the machine's.
     #[arg(long, value_name = "NAME|FILE", help_heading = "Runs", hide_short_help = true)]
     pub(crate) machine: Option<String>,
@@ -199,7 +200,7 @@ fn argument((place, parameter): (usize, &Parameter)) -> Arg {
         .hide_short_help(place >= IN_SHORT_HELP)
         .long(parameter.name)
         .value_name(value_name(kind))
-        .value_parser(move |text: &str| setting::parse(kind, text))
+        .value_parser(move |text: &str| TYPED.setting(kind, text))
         .help(help(parameter))
 }
 
@@ -277,7 +278,8 @@ impl SimPlan {
         let parameters = parameters(experiment, set, common)?;
         let axes = axes(experiment, common, &given, &parameters)?;
         let sweep = Sweep::new(experiment, parameters, axes, runs(common)?);
-        refuse_vain(&sweep)?;
+        // As the flags are written.
+        sweep.check_runs().map_err(|error| Failure::usage(format_args!("--{error}")))?;
         if sweep.points() > MOST_POINTS {
             let message = format!("--sweep: {} points; at most {MOST_POINTS}", sweep.points());
             return Err(Failure::usage(message));
@@ -319,26 +321,12 @@ fn axes(
     given: &[&'static str],
     parameters: &Parameters,
 ) -> Result<Vec<Axis>, Failure> {
-    let axes = if common.sweeps.is_empty() {
-        // A parameter without effect is not swept by default.
-        let is_used = |name: &str| {
-            let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
-            needs.is_none_or(|need| (need.met)(parameters))
-        };
-        let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
-        wanted.map(|(name, values)| axis(experiment, name, values)).collect::<Result<Vec<_>, _>>()?
+    let typed = if common.sweeps.is_empty() {
+        TYPED.of_paper(experiment, given, parameters)
     } else {
-        let mut axes = vec![];
-        for text in &common.sweeps {
-            let Some((name, values)) = text.split_once('=') else {
-                return Err(Failure::usage(format_args!(
-                    "--sweep '{text}': write NAME=A,B,… with a parameter's name"
-                )));
-            };
-            axes.push(axis(experiment, name, values)?);
-        }
-        axes
+        common.sweeps.iter().map(|text| TYPED.axis(experiment, text)).collect()
     };
+    let axes = typed.map_err(|why| Failure::usage(format_args!("--sweep {why}")))?;
     for (index, axis) in axes.iter().enumerate() {
         let name = axis.name;
         if given.contains(&name) || axes[..index].iter().any(|other| other.name == name) {
@@ -375,59 +363,11 @@ fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
     })
 }
 
-/// Refuses duplicate seeds, and a precision for a column without a mean.
-fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
-    let runs = sweep.runs();
-    if runs.seeds.get() > 1 && sweep.axes().iter().any(|axis| axis.name == SEED) {
-        return Err(Failure::usage("--seeds: seed is swept already; one of the two is possible"));
-    }
-    let Some(precision) = &runs.precision else { return Ok(()) };
-    let columns = sweep.experiment().columns;
-    let mut means = columns.iter().filter(|column| sweep.has_means(column)).map(|column| column.name);
-    if means.any(|name| name == precision.column) {
-        return match runs.seeds.get() {
-            // The precision is first checked after ten seeds, when these are over.
-            ..=10 => Err(Failure::usage("--precision: more than ten --seeds, after which it is asked first")),
-            _ => Ok(()),
-        };
-    }
-    let known: Vec<_> =
-        columns.iter().filter(|column| sweep.has_means(column)).map(|column| column.name).collect();
-    let known = if known.is_empty() { "none: more --seeds are needed".to_owned() } else { known.join(", ") };
-    Err(Failure::usage(format_args!(
-        "--precision '{}': no column with a mean; there are {known}",
-        precision.column
-    )))
-}
-
 /// Returns the points in the file of an earlier run, and their lines.
 fn finished(sweep: &Sweep, part: Part, path: &Path, text: &str) -> Result<(usize, String), Failure> {
     let (done, kept) = csv::finished(sweep, part, &path.display().to_string(), text)
         .map_err(|error| Failure::usage(format_args!("--resume: {error}")))?;
     Ok((done, kept.to_owned()))
-}
-
-fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failure> {
-    let refused = |text: &str, why| Failure::usage(format_args!("--sweep '{name}={text}': {why}"));
-    if name == SEED {
-        let seed = |text: &str| match text.parse() {
-            Ok(seed) => Ok((text.to_owned(), Setting::Count(seed))),
-            Err(_) => Err(refused(text, format!("a whole number from 0 to {}", u64::MAX))),
-        };
-        return Ok(Axis { name: SEED, values: values.split(',').map(seed).collect::<Result<_, _>>()? });
-    }
-    let Some(parameter) = experiment.parameters.iter().find(|parameter| parameter.name == name) else {
-        let known: Vec<_> = experiment.parameters.iter().map(|parameter| parameter.name).collect();
-        let known = known.join(", ");
-        return Err(Failure::usage(format_args!(
-            "--sweep '{name}': no such parameter; there are {known}, seed"
-        )));
-    };
-    let value = |text: &str| match setting::parse(parameter.kind, text) {
-        Ok(setting) => Ok((text.to_owned(), setting)),
-        Err(why) => Err(refused(text, why)),
-    };
-    Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
 /// The number of parameters in short help, the most important first.

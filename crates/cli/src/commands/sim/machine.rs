@@ -226,7 +226,7 @@ mod tests {
             ("based-on = \"vax\"", "line 1: based-on: one of alpha-3000, pentium-ii"),
             ("[router\n", "line 1: "),
             ("[router]\nring = 1\nring = 2", "line 3: "),
-            ("{\"schema\": \"softtimers.sim/3\"}", "schema: softtimers.doctor/1 is read"),
+            ("{\"schema\": \"softtimers.sim/4\"}", "schema: softtimers.doctor/1 is read"),
             ("{\"schema\": \"softtimers.doctor/1\"}", "costs.wakeup_cpu_ns: a time"),
             (
                 "{\"schema\": \"softtimers.doctor/1\", \"costs\": {\"wakeup_cpu_ns\": 2e10}}",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
-use softtimers_sim::{Hashed, Kind, Recording, Setting};
+use softtimers_sim::{Hashed, Kind, Recording, Setting, Typed};
 
 use crate::file;
 use crate::run::privileges::user::exceeds_caller;
@@ -14,37 +14,28 @@ use softtimers_load::recording::{self, Changed, Fit};
 /// # Errors
 /// A few words about what is allowed; for a recording, the offset of the error.
 pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
-    let count = |text: &str| text.parse().ok();
-    let setting = match kind {
-        Kind::Count { .. } => count(text).map(Setting::Count),
-        Kind::PerSecond { .. } => per_second(text).map(Setting::Count),
-        Kind::Limit { .. } if text == NONE => Some(Setting::Limit(None)),
-        Kind::Limit { .. } => count(text).map(|count| Setting::Limit(Some(count))),
-        Kind::Real { .. } => text.parse().ok().map(Setting::Real),
-        Kind::Time { .. } => Some(Setting::Time(units::duration(text).map_err(|error| error.to_string())?)),
-        Kind::Choice(words) => words.iter().find(|&&word| word == text).map(|word| Setting::Choice(word)),
-        Kind::Trace if text == NONE => Some(Setting::Trace(None)),
-        Kind::Trace => {
-            let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
-            let fit = Fit { quotes: !exceeds_caller(), ..Fit::AS_RECORDED };
-            let mut file = Hashed::new(file);
-            let read = recording::read(&mut file, &fit).map_err(|error| error.to_string())?;
-            as_recorded(read.changed)?;
-            let (sha256, rest) = file.finish();
-            rest.map_err(|error| error.to_string())?;
-            Some(Setting::Trace(Some(Recording { name: text.to_owned(), sha256, trace: read.trace })))
-        }
-    };
-    setting.filter(|setting| kind.holds(setting)).ok_or_else(|| kind.to_string())
+    TYPED.setting(kind, text)
 }
 
-/// Parses a number alone, or with a unit of packets.
-fn per_second(text: &str) -> Option<u64> {
-    let with_unit = || match units::rate(text) {
+/// Reads times and rates as every command does, and recordings by their files.
+pub(crate) const TYPED: Typed = Typed {
+    time: |text| units::duration(text).map_err(|error| error.to_string()),
+    per_second: |text| match units::rate(text) {
         Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
         _ => None,
-    };
-    text.parse().ok().or_else(with_unit)
+    },
+    recording,
+};
+
+fn recording(name: &str) -> Result<Recording, String> {
+    let file = file::open(Path::new(name)).map_err(|error| error.to_string())?;
+    let fit = Fit { quotes: !exceeds_caller(), ..Fit::AS_RECORDED };
+    let mut file = Hashed::new(file);
+    let read = recording::read(&mut file, &fit).map_err(|error| error.to_string())?;
+    as_recorded(read.changed)?;
+    let (sha256, rest) = file.finish();
+    rest.map_err(|error| error.to_string())?;
+    Ok(Recording { name: name.to_owned(), sha256, trace: read.trace })
 }
 
 /// Refuses a recording that would be simulated with changes.
@@ -61,8 +52,6 @@ fn as_recorded(changed: Changed) -> Result<(), String> {
     }
     Ok(())
 }
-
-const NONE: &str = "none";
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,7 @@ impl SimReport {
 }
 
 impl Report for SimReport {
-    const SCHEMA: &'static str = "softtimers.sim/3";
+    const SCHEMA: &'static str = "softtimers.sim/4";
     const ROWS: Option<&'static str> = Some("rows");
 
     fn table(&self) -> Table {

@@ -95,7 +95,7 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     );
     for (way, key, first) in [("slow start", "delayed_acks_s", 0), ("paced", "paced_s", 1)] {
         let named = |rate: &str| format!("{way}, {rate} Mbit/s");
-        let lines = curves(all, "mbit", named, (&packets, &of(key)), None).into_iter();
+        let lines = curves(all, "mbit_per_s", named, (&packets, &of(key)), None).into_iter();
         time.series.extend(lines.map(|line| Series { colour: 2 * line.colour + first, ..line }));
     }
     drawn.findings.extend(Finding::lowest_at_the_end(&time));
@@ -108,7 +108,13 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     );
     let [ours, paper] = ["reduction_delayed", "paper_reduction"].map(|key| times(100.0, key));
     let named = |rate: &str| format!("{rate} Mbit/s");
-    drawn.figure(reduction.with(curves(all, "mbit", named, (&packets, &ours), Some((&packets, &paper)))));
+    drawn.figure(reduction.with(curves(
+        all,
+        "mbit_per_s",
+        named,
+        (&packets, &ours),
+        Some((&packets, &paper)),
+    )));
 }
 
 /// Draws section 5.8: polling the network interface.
@@ -139,7 +145,7 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
         ("server", "server", Cell::Text),
         ("protocol", "protocol", Cell::Text),
         ("packets wanted", "quota", Cell::Number),
-        ("requests (1/s)", "requests_pps", Cell::Number),
+        ("requests (1/s)", "requests_per_s", Cell::Number),
         ("gain", "gain", Cell::Percent),
         ("delay (µs)", "delay_us", Cell::Number),
     ];

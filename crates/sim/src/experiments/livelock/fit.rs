@@ -220,6 +220,39 @@ mod tests {
         assert_eq!(fitted(&Steps::unwatched()), rows, "the same seed, the same fit");
     }
 
+    /// To find these constants takes minutes, and to find their errors seconds.
+    #[test]
+    fn the_kept_errors_of_figures_left_out_are_those_of_the_kept_constants() {
+        let kept = include_str!("../../../tests/tables/livelock-fit.csv");
+        let constants = |left_out: &str| -> Vec<f64> {
+            let of_fit = kept.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            // Behind the sweep, its point and row, the build and the seed.
+            let of_fit = of_fit.filter(|cells| cells[5] == left_out && cells[6] == "constant");
+            FREE.iter()
+                .zip(of_fit)
+                .map(|(free, cells)| {
+                    assert_eq!(cells[7], free.name);
+                    cells[10].parse().unwrap()
+                })
+                .collect()
+        };
+        let parameters = Parameters::new(FIT.parameters);
+        let (hardware, packets) = (*parameters.hardware(), parameters.count("packets"));
+        let mut compared = 0;
+        for one in series() {
+            let machine = router(&hardware.constants.livelock, &constants(one.figure));
+            let of = vec![&one];
+            let steps = &Steps::unwatched();
+            let trials = Trials { hardware, of, packets, streams: Streams::new(1), steps, done: 0, most: 0 };
+            let found = trials.residuals(&machine, None).unwrap();
+            let Distance { points, bias, rms } = Distance::of(&found);
+            let wanted = format!("{} left out,{points},,,{bias},{rms},{}", one.figure, one.scatter);
+            assert!(kept.contains(&wanted), "{}: {wanted}: softtimers sim livelock-fit --out FILE", one.name);
+            compared += 1;
+        }
+        assert_eq!(compared, 18);
+    }
+
     #[test]
     fn who_wants_it_no_more_waits_for_one_trial_at_most() {
         let watch = Watch::new();

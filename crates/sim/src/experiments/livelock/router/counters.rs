@@ -188,7 +188,8 @@ impl Router {
             interrupts,
             starts: sent.starts - before.starts,
             starved: sent.starved - before.starved,
-            user: self.cpu.worked(self.tasks.user, now) - before.user,
+            // A switch is charged when it begins: who gets no further has done less than nothing.
+            user: self.cpu.worked(self.tasks.user, now).saturating_sub(before.user),
             livelocked: livelocked as f64 / ticks.max(1) as f64,
             polling: SourceStats {
                 packets: polling.packets - before.polling.packets,

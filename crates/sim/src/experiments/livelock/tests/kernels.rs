@@ -146,6 +146,13 @@ fn polling_raises_the_loss_free_rate() {
     assert!(original < polls, "{original} {polls}");
 }
 
+/// With this seed the process is within a switch as the warm-up ends, and gets no further after it.
+#[test]
+fn a_user_that_does_no_more_than_switch_has_nothing() {
+    let config = Config { duration: Duration::from_secs(2), ..limited(100, 8_000) };
+    assert_eq!(Router::new(config, Streams::new(12)).run().user, Duration::ZERO);
+}
+
 #[test]
 fn everything_at_high_ipl_starves_the_user() {
     let found = run(Config { user: true, ..kernel(Kernel::HighIpl, 8_000) });
