@@ -331,8 +331,8 @@ impl Sender {
             Wait::Until(wake) => wake,
             Wait::Poll | Wait::Forever => now,
         };
-        // However short the interval, the interrupted program makes progress: it gets as long as the departure took, for
-        // where that is slow, arming and returning are slow, too.
+        // However short the interval, the interrupted program makes progress. It gets as long as the departure took, up to
+        // MOST_PROGRESS: on a machine where departures are slow, so are arming and returning, which come out of this time.
         let took = now.saturating_duration_since(began);
         self.armed = wake.max(now + took.clamp(LEAST_PROGRESS, MOST_PROGRESS));
         self.arm_at(self.armed);

@@ -1,7 +1,7 @@
 //! A machine for the simulator, as Python has it: [`defaults`] of a preset's name, or of what `tomllib` makes of `softtimers sim machine`.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::PyMapping;
 use softtimers_sim::machine::{Key, MachineSpec, PRESETS};
 use softtimers_sim::{Experiment, Hashed, Parameters};
 
@@ -32,13 +32,15 @@ pub(crate) fn defaults(machine: &Bound<'_, PyAny>, experiment: &Experiment) -> P
     spec.parameters(experiment).map_err(wrong)
 }
 
-/// Sets the keys of a section and of those below it.
+/// Sets the keys of a section and of those below it. Unknown sections are refused at once, so a mapping that contains itself
+/// ends the recursion.
 fn section(spec: &mut MachineSpec, name: &str, keys: &Bound<'_, PyMapping>) -> PyResult<()> {
     for item in keys.items()? {
         let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
-        if let Ok(below) = value.cast::<PyDict>() {
+        if let Ok(below) = value.cast::<PyMapping>() {
             let path = if name.is_empty() { key } else { format!("{name}.{key}") };
-            section(spec, &path, below.as_mapping())?;
+            Key::check_section(&path).map_err(wrong)?;
+            section(spec, &path, below)?;
         } else if !(name.is_empty() && key == BASED_ON) {
             let known = Key::find(name, &key).map_err(wrong)?;
             let setting = setting::read_kind(known.kind, &format!("{name}.{key}"), &value)?;

@@ -195,9 +195,9 @@ impl Sweep {
         let means = self.experiment.columns.iter().filter(|column| self.has_means(column));
         let means: Vec<&str> = means.map(|column| column.name).collect();
         match runs.seeds.get() {
-            // It is asked after ten, when these are over.
+            // The precision is first checked after ten seeds, when these are over.
             ..=10 if means.contains(&column.as_str()) => {
-                Err(RunError::new("precision: more than ten seeds, after which it is asked first"))
+                Err(RunError::new("precision: needs more than ten seeds; it is first checked after ten"))
             }
             _ if means.contains(&column.as_str()) => Ok(()),
             _ if means.is_empty() => Err(RunError::new(format_args!(

@@ -17,7 +17,7 @@ fn timers<E>() -> SoftTimers<E> {
     SoftTimers::new(Config::default())
 }
 
-/// The lateness that a quarter of the events stay below: what others take of the CPU is in the later ones.
+/// The lateness that a quarter of the events stay below: CPU time that others take is in the later ones.
 fn quartile(timers: &SoftTimers<()>) -> u64 {
     timers.lateness().quantile(0.25).unwrap()
 }

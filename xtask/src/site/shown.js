@@ -1,10 +1,10 @@
-// Looks at each page of the site in a frame of each width, and at each picture by itself, and writes what is wrong: what is cut
-// off, what cannot be read on its ground, and pictures that do not come. PAGES, DARK and WIDTHS stand before it.
+// Checks each page of the site in a frame of each width, and each picture by itself, and writes what is wrong: parts cut off,
+// text too pale on its background, pictures that do not load. PAGES, DARK and WIDTHS are defined before it.
 "use strict";
 
 const frame = document.querySelector("iframe");
 const found = new Set();
-// What is too pale, by its look: a link is one on every page.
+// Text that is too pale, by its style: a link has the same one on every page.
 const pale = new Set();
 // Pictures by address, and the narrowest that a page shows them.
 const pictures = new Map();

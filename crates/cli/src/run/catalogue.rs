@@ -4,7 +4,7 @@
 mod frames;
 mod machine;
 #[cfg(test)]
-mod page;
+mod page_tests;
 mod traffic;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Stands in for the command `softtimers` in a snippet: runs the real one for as long as somebody would who tries a line,
-//! presses Ctrl-C, and writes down how it ended.
+//! Stands in for the command `softtimers` in a snippet: runs the real one for as long as a user tries a line,
+//! presses Ctrl-C, and records how it ended.
 //!
 //! ```text
 //!   snippet ── softtimers WORDS ──▶ this ──▶ the real one          in a process group of its own, as under a terminal
@@ -28,7 +28,7 @@ pub(crate) const CALLS: &str = "SNIPPET_CALLS";
 /// The variable of a call in the background: a number, by which its first words are found.
 pub(crate) const LASTING: &str = "SNIPPET_LASTING";
 
-/// How long somebody tries a line that goes on.
+/// How long a user tries a line that does not end by itself.
 const TRIED: Duration = Duration::from_secs(1);
 
 /// For a line that ends by itself, or is ended by the snippet.

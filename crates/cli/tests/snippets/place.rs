@@ -57,7 +57,7 @@ cd "$PLACE/here"
 exec bash --norc --noprofile "$PLACE/snippet"
 "#;
 
-/// Goes through, as somebody did who called `sudo`, whom the directory belongs to.
+/// Does nothing, as after a `sudo` by the user who owns the directory.
 const SUDO: &str = "#!/bin/sh\n[ -z \"$CALLER\" ] || export SUDO_UID=$CALLER SUDO_GID=$CALLER\nexec \"$@\"\n";
 
 /// `cargo run -- WORDS` is the command that the project is about.

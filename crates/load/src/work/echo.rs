@@ -123,14 +123,14 @@ impl EchoServer {
         self.dropped += self.answers.len() as u64;
     }
 
-    /// Ends the clients. Returns what went wrong with them: not that a signal which ended the run has ended them, too.
+    /// Ends the clients. Returns their failure, if any; that a signal ended them together with the run is none.
     pub(super) fn stop(&mut self, interrupt: &Interrupt) -> Option<String> {
         let ended = self.clients.try_wait();
         let killed = self.clients.kill();
         // A client that cannot be killed is not waited for: it ends with this process.
         let waited = killed.and_then(|()| self.clients.wait());
         match (ended, waited) {
-            // A key strikes all processes of the terminal.
+            // Ctrl-C signals all processes of the terminal.
             (Ok(Some(status)), _) if status.success() && interrupt.arrived() => None,
             (Ok(Some(status)), _) => {
                 Some(format!("the echo clients had ended before the run did ({status}): it was idle in part"))

@@ -70,7 +70,7 @@ def slowstart(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
 
 
 def polling(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
-    """Table XII of the paper on soft timers: what polls gain, by the quota. Of the paper's there are the least and the greatest."""
+    """Table XII of the paper on soft timers: what polls gain, by the quota. The paper gives the smallest and the largest."""
     found = sim.columns("polling", **parameters)
     axes = lines(found, "quota", "gain", series=["server", "protocol"], axes=axes)
     for share in (0.03, 0.25):
@@ -85,7 +85,7 @@ def polling(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
 
 
 def deadline(*, axes: Optional[Axes] = None, **parameters: Any) -> Axes:
-    """Table XIII of the paper on soft timers: what a hardware timer costs that fires what is due for longer than a deadline."""
+    """Table XIII of the paper on soft timers: the cost of a hardware timer for events overdue by a deadline."""
     found = sim.columns("deadline", **parameters)
     found["deadline_us"] = [time / 1_000 for time in found["deadline_ns"]]
     axes = lines(found, "deadline_us", "overhead", "paper_overhead", series=["hardware"], axes=axes)

@@ -9,6 +9,11 @@ import unittest
 from softtimers import _softtimers, sim
 
 
+# A mapping that contains itself.
+ENDLESS: "dict[str, object]" = {}
+ENDLESS["endless"] = ENDLESS
+
+
 class ValuesTest(unittest.TestCase):
     def test_every_experiment_is_listed_with_what_it_takes_and_finds(self):
         experiments = sim.experiments()
@@ -57,6 +62,7 @@ class ValuesTest(unittest.TestCase):
             ("hip", {"machine": {"hip": {"ring": 0}}}, "hip.ring=0: a whole number from 1 to 65536, or None"),
             ("hip", {"machine": {"hip": {"rings": 1}}}, "hip.rings: no such key"),
             ("hip", {"machine": {}}, "hip.interrupt is missing"),
+            ("hip", {"machine": ENDLESS}, "no section endless"),
             ("callout", {"machine": "pentium-ii"}, "callout has none to be set"),
             ("hip", {"trace": "file.pcap"}, "files are read by the command"),
             ("hip", {"trace": []}, "there are no packets"),

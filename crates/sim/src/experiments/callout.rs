@@ -76,7 +76,8 @@ const PARAMETERS: &[Parameter] = &[
         PAPERS.kernel_timers,
     ),
     Parameter::count("iterations", "How often one more timer is set", 1..=1_000_000, 10_000),
-    Parameter::real("cancelled", "% of them that are cancelled; the others expire", 0.0..=100.0, 100.0),
+    Parameter::real("cancelled", "% of them that are cancelled; the others expire", 0.0..=100.0, 100.0)
+        .in_unit("percent"),
     Parameter::time(
         "answer",
         "Time from set to cancel; zero: at once",

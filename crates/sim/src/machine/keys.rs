@@ -41,21 +41,37 @@ impl Key {
                 names.join(", ")
             )));
         }
-        let mut sections: Vec<&str> = KEYS.iter().map(|key| key.section).collect();
-        sections.dedup();
         if section.is_empty() {
             return Err(RunError::new(format_args!(
                 "{name}: no such key outside of a section; sections are {}",
-                sections.join(", ")
+                sections()
             )));
         }
-        Err(RunError::new(format_args!("no section {section}; there are {}", sections.join(", "))))
+        Err(no_section(section))
+    }
+
+    /// Checks that there is such a section, or one below it.
+    ///
+    /// # Errors
+    /// Lists the sections.
+    pub fn check_section(section: &str) -> Result<(), RunError> {
+        if KEYS.iter().any(|key| key.is_of(section)) { Ok(()) } else { Err(no_section(section)) }
     }
 
     /// Returns whether the key is in a section or in one below it.
     pub(super) fn is_of(&self, section: &str) -> bool {
         self.section.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
+}
+
+fn no_section(section: &str) -> RunError {
+    RunError::new(format_args!("no section {section}; there are {}", sections()))
+}
+
+fn sections() -> String {
+    let mut sections: Vec<&str> = KEYS.iter().map(|key| key.section).collect();
+    sections.dedup();
+    sections.join(", ")
 }
 
 /// The longest cost of one step.

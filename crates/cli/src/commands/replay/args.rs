@@ -25,7 +25,7 @@ use crate::{address, file};
 #[command(after_long_help = REPLAY_EXAMPLES, next_help_heading = TRAFFIC)]
 #[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: the end of the recording]")))]
 #[command(mut_arg("count", |arg| arg.help("Stop after N datagrams")))]
-#[command(mut_arg("catch_up", |arg| arg.default_value("all").help("Skip packets later than TIME; or none, all").long_help(CATCH_UP)))]
+#[command(mut_arg("catch_up", |arg| arg.default_value("all").help("Skip packets later than TIME; none skips all late ones, all skips nothing").long_help(CATCH_UP)))]
 pub(crate) struct ReplayArgs {
     /// Recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
     ///
@@ -67,10 +67,10 @@ pub(crate) struct ReplayArgs {
 }
 
 const CATCH_UP: &str = "\
-Skip packets later than TIME; or none, all
+Skip packets later than TIME; none skips all late ones, all skips nothing
 
 By default packets are late rather than lost: a sender that fell behind sends them all. With a time it sends the packets \
-that are late by at most this much, and skips the others. none: skip everything late.";
+that are late by at most this much, and skips the others. none: skip everything late. all: send everything, however late.";
 
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]

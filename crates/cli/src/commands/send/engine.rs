@@ -32,7 +32,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, help_heading = TRAFFIC, display_order = 9)]
     pub(crate) no_handshake: bool,
 
-    /// Skip datagrams later than TIME; or none, all
+    /// Skip datagrams later than TIME; none skips all late ones, all skips nothing
     ///
     /// A sender that fell behind sends the datagrams that are late by at most this much, and skips the others. none:
     /// skip everything late. all: send everything, however late.

@@ -188,7 +188,7 @@ impl Router {
             interrupts,
             starts: sent.starts - before.starts,
             starved: sent.starved - before.starved,
-            // A switch is charged when it begins: who gets no further has done less than nothing.
+            // A switch is charged when it begins: a process that only switches has negative work.
             user: self.cpu.worked(self.tasks.user, now).saturating_sub(before.user),
             livelocked: livelocked as f64 / ticks.max(1) as f64,
             polling: SourceStats {
