@@ -197,7 +197,7 @@ impl Sweep {
         match runs.seeds.get() {
             // The precision is first checked after ten seeds, when these are over.
             ..=10 if means.contains(&column.as_str()) => {
-                Err(RunError::new("precision: needs more than ten seeds; it is first checked after ten"))
+                Err(RunError::new("precision: more than ten seeds are needed; it is first checked after ten"))
             }
             _ if means.contains(&column.as_str()) => Ok(()),
             _ if means.is_empty() => Err(RunError::new(format_args!(

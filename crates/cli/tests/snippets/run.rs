@@ -137,7 +137,8 @@ fn ran(snippet: &Snippet, commands: &[String], files: &Files) -> Result<Vec<Stri
     // A line that loops makes several calls, which do not stand for those of other lines.
     let first = |call: &str| call.split(' ').next().unwrap_or_default().to_owned();
     let subcommand = |line: &String| Some(first(without_comment(line).split("softtimers ").nth(1)?));
-    let mut expected: Vec<String> = commands.iter().filter(|line| is_ours(line)).filter_map(subcommand).collect();
+    let mut expected: Vec<String> =
+        commands.iter().filter(|line| is_ours(line)).filter_map(subcommand).collect();
     for call in &calls {
         if let Some(place) = expected.iter().position(|one| *one == first(&call.words)) {
             expected.swap_remove(place);
