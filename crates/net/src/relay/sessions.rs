@@ -131,7 +131,7 @@ impl Sessions {
         self.config.on_first_refused.take().into_iter().for_each(|tell| tell(self.config.upstream));
     }
 
-    /// Forgets clients that have been silent for [`ClientLimits::idle`].
+    /// Forgets clients that have been silent for [`ClientLimits::idle`](super::ClientLimits::idle).
     pub fn expire(&mut self, now: Timestamp) {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);
         while let Some(client) = self.timers.next(&turn).map(|fired| fired.event) {
