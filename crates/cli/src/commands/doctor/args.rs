@@ -18,7 +18,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, conflicts_with = "duration")]
     pub(crate) quick: bool,
 
-    /// Length of each of the twenty trials.
+    /// The length of each trial.
     #[arg(long, value_name = "TIME", value_parser = units::run_time, help = trial_help())]
     pub(crate) duration: Option<Duration>,
 
@@ -88,7 +88,7 @@ pub(crate) const QUICK_TRIAL: Duration = Duration::from_millis(225);
 
 fn trial_help() -> String {
     let [full, quick] = [FULL_TRIAL, QUICK_TRIAL].map(units::show_duration);
-    format!("Length of each of the twenty trials [default: {full}, with --quick {quick}]")
+    format!("Length of each trial [default: {full}, with --quick {quick}]")
 }
 
 const DOCTOR_EXAMPLES: &str = "\
