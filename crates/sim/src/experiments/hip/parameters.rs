@@ -185,12 +185,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .needs(needs::QUOTA),
     Parameter::count(
         "packets",
-        "mean gap of constant, poisson, on-off and self-similar packets",
+        "number of constant, poisson, on-off or self-similar packets",
         1..=100_000_000,
         5_000,
     )
     .needs(needs::PATTERN),
-    Parameter::time("mean-gap", "between those", TIME, Duration::from_micros(2_500)).needs(needs::PATTERN),
+    Parameter::time("mean-gap", "mean gap between those", TIME, Duration::from_micros(2_500)).needs(needs::PATTERN),
     Parameter::count("bytes", "length of each of those packets", 1..=65_535, 900).needs(needs::PATTERN),
     Parameter::time(
         "on",
