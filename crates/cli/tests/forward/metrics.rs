@@ -151,11 +151,25 @@ fn without_descriptors_a_scraper_waits() {
     let (_server, relay, address) = with_metrics("");
     let id = Pid::from_raw(relay.child.id() as i32);
     let before = getrlimit(Resource::Nofile);
+    let open = || {
+        let listed = std::fs::read_dir(format!("/proc/{}/fd", relay.child.id())).unwrap();
+        let numbers = listed.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+        numbers.collect::<BTreeSet<u64>>()
+    };
+    // As many as it has, once it has opened and closed all that it begins with: with fewer, poll(2) would refuse those as well.
+    let settled = || {
+        for _ in 0..600 {
+            let before = open();
+            std::thread::sleep(Duration::from_millis(100));
+            let count = before.len() as u64;
+            if before == open() && before.last() == Some(&(count - 1)) {
+                return count;
+            }
+        }
+        panic!("descriptors come and go, or some are left free: {:?}", open());
+    };
     let asks = || {
-        // No more than it has: with none allowed, poll(2) would refuse those as well.
-        let taken = |number: &u64| Path::new(&format!("/proc/{}/fd/{number}", relay.child.id())).exists();
-        let free = (0..).find(|number| !taken(number));
-        prlimit(id, Resource::Nofile, Rlimit { current: free, maximum: before.maximum }).unwrap();
+        prlimit(id, Resource::Nofile, Rlimit { current: Some(settled()), maximum: before.maximum }).unwrap();
         let mut stream = connected(&address);
         stream.write_all(GET.as_bytes()).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
