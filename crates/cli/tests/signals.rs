@@ -76,6 +76,10 @@ fn is_ended_by_each(schema: &str, start: impl Fn() -> Command) {
         let words = format!("{command:?}");
         let Some(output) = ended(command, &[signal], || true) else { return };
         let said = stderr(&output);
+        // A virtual link does not always take frames from AF_XDP.
+        if output.status.code() == Some(77) && words.contains("\"xdp\"") {
+            return skipped(&said);
+        }
         assert_eq!(output.status.code(), Some(0), "{words}, {signal:?}: {:?}: {said}", output.status);
         let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
         let said = report["schema"].as_str().unwrap_or_default();

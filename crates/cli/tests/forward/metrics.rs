@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Shutdown;
-use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
@@ -153,20 +152,22 @@ fn without_descriptors_a_scraper_waits() {
     let before = getrlimit(Resource::Nofile);
     let open = || {
         let listed = std::fs::read_dir(format!("/proc/{}/fd", relay.child.id())).unwrap();
-        let numbers = listed.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+        let numbers =
+            listed.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
         numbers.collect::<BTreeSet<u64>>()
     };
-    // As many as it has, once it has opened and closed all that it begins with: with fewer, poll(2) would refuse those as well.
+    // The lowest free number, once it has opened and closed all that it begins with: with a lower limit than it has descriptors,
+    // poll(2) would refuse those as well.
     let settled = || {
-        for _ in 0..600 {
+        for _ in 0..200 {
             let before = open();
-            std::thread::sleep(Duration::from_millis(100));
-            let count = before.len() as u64;
-            if before == open() && before.last() == Some(&(count - 1)) {
-                return count;
+            #[expect(clippy::disallowed_methods, reason = "nothing tells that no more is opened")]
+            std::thread::sleep(Duration::from_millis(300));
+            if before == open() {
+                return (0..).find(|number| !before.contains(number)).unwrap();
             }
         }
-        panic!("descriptors come and go, or some are left free: {:?}", open());
+        panic!("descriptors come and go: {:?}", open());
     };
     let asks = || {
         prlimit(id, Resource::Nofile, Rlimit { current: Some(settled()), maximum: before.maximum }).unwrap();
