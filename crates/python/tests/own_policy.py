@@ -1,4 +1,4 @@
-"""The policy of crates/sim/examples/own_policy.rs in Python: the test in wheel.rs gives packets, and compares.
+"""The policy of papers/sim/examples/own_policy.rs in Python: the test in wheel.rs gives packets, and compares.
 
     python tests/own_policy.py FILE        # of lines "NANOSECONDS BYTES"; prints what became of them, three policies
 """

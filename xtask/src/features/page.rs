@@ -130,8 +130,10 @@ fn claimed(claim: &str, root: &Path) -> String {
     let linked = match parts[..] {
         [package, target, ..] if !claim.starts_with('$') => {
             let directory = package.strip_prefix("softtimers-").unwrap_or(package);
-            let path = format!("crates/{directory}/tests/{target}.rs");
-            root.join(&path).is_file().then(|| format!("[`{claim}`]({})", from_docs(&path)))
+            ["crates", "papers", "bench"].iter().find_map(|workspace| {
+                let path = format!("{workspace}/{directory}/tests/{target}.rs");
+                root.join(&path).is_file().then(|| format!("[`{claim}`]({})", from_docs(&path)))
+            })
         }
         _ => None,
     };

@@ -74,7 +74,7 @@ impl Files {
             // Where there is no zstd, there is no zstdcat to read it either.
             let _ = Command::new("zstd").args(["-q", "--rm", "trace.csv"]).current_dir(directory).status();
         }
-        for folder in ["crates", "examples"] {
+        for folder in ["crates", "examples", "papers"] {
             symlink(root().join(folder), directory.join(folder))?;
         }
         Ok(())

@@ -29,7 +29,8 @@ pub(crate) fn pages() -> Vec<Page> {
     let root = root().canonicalize().unwrap();
     let list = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_page = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
-    let of_crates = list(root.join("crates")).map(|folder| folder.join("README.md"));
+    let folders = ["crates", "papers", "bench"].map(|folder| list(root.join(folder)));
+    let of_crates = folders.into_iter().flatten().map(|folder| folder.join("README.md"));
     let all = list(root.clone()).chain(list(root.join("docs"))).chain(of_crates);
     let mut paths: Vec<PathBuf> = all.filter(|path| is_page(path) && path.exists()).collect();
     paths.sort();
