@@ -948,8 +948,8 @@ uint64_t softtimers_histogram_max(softtimers_histogram *histogram);
 double softtimers_histogram_mean(softtimers_histogram *histogram);
 
 /**
- * The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is clamped to
- * 0 to 1. Thread: its own.
+ * The least value that the share `q` of all values does not exceed, within 3.2%: of n values the one of rank
+ * ceil(q * n); 0 if there is none. `q` is clamped to 0 to 1. Thread: its own.
  */
 uint64_t softtimers_histogram_quantile(softtimers_histogram *histogram, double q);
 

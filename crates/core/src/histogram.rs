@@ -120,14 +120,14 @@ impl Histogram {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Returns the value below which the share `q` of all values lies, within 3.2%. `q` is clamped to 0..=1.
+    /// Returns the least value that the share `q` of all values does not exceed, within 3.2%: of n values the one of
+    /// rank ⌈q · n⌉. `q` is clamped to 0..=1.
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let last = self.count.checked_sub(1)?;
-        let rank = (q.clamp(0.0, 1.0) * last as f64) as u64;
+        let rank = rank(q, self.count)?;
         let mut seen = 0;
         for (at, &count) in self.buckets.iter().enumerate() {
             seen += count;
-            if seen > rank {
+            if seen >= rank {
                 return Some(self.middle(at));
             }
         }
@@ -166,6 +166,15 @@ impl fmt::Debug for Histogram {
             .field("max", &self.max())
             .finish()
     }
+}
+
+/// Returns ⌈q · count⌉, at least 1 and at most `count`; `None` of nothing.
+fn rank(q: f64, count: u64) -> Option<u64> {
+    let share = q.clamp(0.0, 1.0) * count as f64;
+    let whole = share as u64;
+    // Without `std` there is no `ceil`.
+    let rank = if (whole as f64) < share { whole + 1 } else { whole };
+    (count > 0).then(|| rank.clamp(1, count))
 }
 
 fn bucket(value: u64) -> usize {
@@ -221,6 +230,20 @@ mod tests {
         assert_eq!(empty.share_above(0), 0.0);
     }
 
+    /// Of ten values the ninth is the 90th percentile, and the tenth the 99th.
+    #[test]
+    fn a_quantile_has_the_rank_that_its_share_fills() {
+        let mut ten = Histogram::new();
+        (1..=10).for_each(|value| ten.record(value));
+        let shown = [0.0, 0.01, 0.1, 0.11, 0.5, 0.51, 0.9, 0.91, 0.99, 1.0].map(|q| ten.quantile(q).unwrap());
+        assert_eq!(shown, [1, 1, 1, 2, 5, 6, 9, 10, 10, 10]);
+        assert_eq!(
+            (ten.quantile(-1.0), ten.quantile(2.0), ten.quantile(f64::NAN)),
+            (Some(1), Some(10), Some(1))
+        );
+        assert_eq!((rank(1.0, u64::MAX), rank(0.5, 0)), (Some(u64::MAX), None));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -244,7 +267,7 @@ mod tests {
             prop_assert_eq!(again.buckets, merged.buckets);
 
             values.sort_unstable();
-            let exact = values[(q * (values.len() - 1) as f64) as usize];
+            let exact = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
             let shown = merged.quantile(q).unwrap();
             prop_assert!(shown.abs_diff(exact) as f64 <= exact as f64 * 0.032 + 0.5, "{} for {}", shown, exact);
             prop_assert_eq!(merged.min(), values.first().copied());

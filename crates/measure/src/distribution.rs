@@ -332,6 +332,31 @@ mod tests {
         assert_eq!((distribution.min, distribution.max), (Some(0), Some(u64::MAX)));
     }
 
+    /// One JSON object may hold percentiles of both histograms: they have one definition, which is that of HdrHistogram.
+    #[test]
+    fn percentiles_of_both_histograms_are_those_of_hdr_histogram() {
+        // Small enough for each value to have a bucket of its own in all of them.
+        for count in 1..=32u64 {
+            let mut theirs = Histogram::<u64>::new_with_bounds(1, 1_000, 3).unwrap();
+            let (mut ours, mut recorder) = (softtimers::Histogram::new(), Recorder::new());
+            for value in (0..count).map(|value| value * value % 32) {
+                theirs.record(value).unwrap();
+                ours.record(value);
+                recorder.record(value);
+            }
+            for thousandth in 0..=1_000 {
+                let share = f64::from(thousandth) / 1_000.0;
+                let expected = theirs.value_at_quantile(share);
+                assert_eq!(ours.quantile(share), Some(expected), "{share} of {count}");
+            }
+            let (ours, recorded) = (Distribution::from(&ours), recorder.distribution());
+            assert_eq!(
+                Distribution { stddev: None, ..recorded },
+                Distribution { mean: recorded.mean, ..ours }
+            );
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
 

@@ -95,11 +95,12 @@ impl Sorted {
         self.values.iter().copied().min()
     }
 
-    /// Returns the value that this share does not exceed; `None` without values.
+    /// Returns the least value that this share of all does not exceed; `None` without values.
     pub fn quantile(&self, share: f64) -> Option<i64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
-        sorted.get((share * sorted.len().checked_sub(1)? as f64) as usize).copied()
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.max(1) - 1).copied()
     }
 
     /// Returns `p50 / p99` in units of `unit_ns` nanoseconds; `–` without values.
@@ -134,6 +135,16 @@ mod tests {
         let mut both = spacing(&[0, 1, 2]);
         both.join(spacing(&[3, 4]));
         assert_eq!((both.back_to_back, both.longest_burst, both.gaps.len()), (3, 3, 3));
+    }
+
+    #[test]
+    fn of_ten_the_tenth_is_the_99th_percentile() {
+        let mut late = Sorted::default();
+        (1..=10).for_each(|micros| late.add_lateness(Timestamp::ZERO, Timestamp::from_micros(micros)));
+        assert_eq!(
+            [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| late.quantile(share)),
+            [1, 5, 9, 10, 10].map(|micros| Some(micros * 1_000))
+        );
     }
 
     #[test]

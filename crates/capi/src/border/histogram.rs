@@ -100,8 +100,8 @@ pub extern "C" fn softtimers_histogram_mean(histogram: Option<&softtimers_histog
     Object::ask(histogram, 0.0, |histogram| histogram.mean().unwrap_or(0.0))
 }
 
-/// The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is clamped to
-/// 0 to 1. Thread: its own.
+/// The least value that the share `q` of all values does not exceed, within 3.2%: of n values the one of rank
+/// ceil(q * n); 0 if there is none. `q` is clamped to 0 to 1. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_quantile(histogram: Option<&softtimers_histogram>, q: f64) -> u64 {
     Object::ask(histogram, 0, |histogram| histogram.quantile(if q.is_nan() { 0.0 } else { q }).unwrap_or(0))
