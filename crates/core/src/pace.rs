@@ -164,8 +164,8 @@ pub struct PaceConfig {
     pub counts: Counts,
     /// The distribution of departures over time.
     pub pattern: Pattern,
-    /// The shortest gap when catching up; `None` is nine sixteenths of the target interval: as fast as
-    /// it can be without a receiver seeing two packets back to back. Trigger states come some time
+    /// The shortest gap when catching up; `None` is nine sixteenths of the target interval, along a recording of the
+    /// gaps there ([`RateClock::replay`]): as fast as it can be without a receiver seeing two packets back to back. Trigger states come some time
     /// after that, so a longer one may hardly catch up at all.
     pub burst_interval: Option<Duration>,
     /// How much is made up after a stall.

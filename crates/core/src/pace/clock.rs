@@ -40,7 +40,7 @@ pub struct RateClock {
     latest: Batch,
     strategy: Strategy,
     counts: Counts,
-    /// No burst interval was set: it is nine sixteenths of the gap.
+    /// No burst interval was set: it is nine sixteenths of the gap, or that of the recording.
     burst_by_rate: bool,
     /// A train has begun, and nothing of it has left.
     beginning: bool,
@@ -80,12 +80,14 @@ impl RateClock {
         RateClock::along(Schedule::new(config.rate, config.pattern, Timestamp::ZERO), config)
     }
 
-    /// Makes a clock for the scheduled times of a recording. `config.rate` limits the burst interval, so it
+    /// Makes a clock for the scheduled times of a recording. `config.rate` limits a configured burst interval, so it
     /// is best the recording's [mean](Trace::mean_rate); `config.pattern` is ignored.
     ///
     /// The rule is that of every schedule: the recording's own gaps are kept, and the flow catches up in
-    /// those that are longer than the burst interval. Once the last packet has left, the next departure is at
-    /// [`Timestamp::MAX`].
+    /// those that are longer than the burst interval. If none is configured, it is nine sixteenths of the mean gap
+    /// within each tenth of a second of the recording. So a delay is made up within 9/7 of its length and 0.2 s, whatever
+    /// the shape of the recording, where the flow is told of each packet in time. Once the last packet has left, the next
+    /// departure is at [`Timestamp::MAX`].
     ///
     /// # Errors
     /// [`PaceError`] if the burst interval is longer than that of `config.rate`, or bytes are counted.
@@ -217,8 +219,8 @@ impl RateClock {
     /// ```
     ///
     /// [Patterns](crate::Pattern) with gaps of their own no longer catch up: a Poisson flow draws its next
-    /// gap anew, trains take their next scheduled time in the same periods. A recording keeps its times, and
-    /// only the burst interval changes. A configured burst interval is kept; if the new interval is shorter,
+    /// gap anew, trains take their next scheduled time in the same periods. A recording keeps its times, and its own
+    /// burst intervals. A configured burst interval is kept; if the new interval is shorter,
     /// it takes the place of the burst interval, and the flow cannot catch up.
     pub fn set_rate(&mut self, now: Timestamp, rate: Rate) -> Timestamp {
         let Batch { at, packets, places } = self.latest;
@@ -276,7 +278,7 @@ impl RateClock {
     #[inline]
     fn shortest_after(&self, packets: u32, gap: u64) -> u64 {
         match self.counts {
-            Counts::Packets => self.burst_interval.saturating_mul(u64::from(packets)),
+            Counts::Packets => self.burst_of_one().saturating_mul(u64::from(packets)),
             Counts::Bytes if self.burst_by_rate => nine_sixteenths(gap),
             Counts::Bytes => self.burst_interval.saturating_mul(u64::from(packets)).min(gap),
         }
@@ -354,11 +356,20 @@ impl RateClock {
         Duration::from_nanos(self.schedule.rate().span_nanos(places))
     }
 
-    /// Returns the shortest gap that this clock keeps after a packet, except where the schedule's own are
-    /// shorter. Where bytes are counted and none was set, it depends on the packet: nine sixteenths of its
-    /// gap.
+    /// Returns the shortest gap that this clock keeps before the current place, except where the schedule's own are
+    /// shorter. If none was set, it is the [recording's](Self::replay) there; and where bytes are counted, it depends
+    /// on the packet: nine sixteenths of its gap.
     pub fn burst_interval(&self) -> Duration {
-        Duration::from_nanos(self.burst_interval)
+        Duration::from_nanos(self.burst_of_one())
+    }
+
+    /// Returns the burst interval of one packet, in nanoseconds.
+    #[inline]
+    fn burst_of_one(&self) -> u64 {
+        match self.schedule.recorded_burst_interval() {
+            Some(recorded) if self.burst_by_rate => recorded,
+            _ => self.burst_interval,
+        }
     }
 
     /// Returns the trains that may end a catch-up; none for a strategy without a burst interval.

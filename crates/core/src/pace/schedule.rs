@@ -37,7 +37,7 @@ use crate::{Rate, Timestamp};
 /// # Cost
 /// 40 bytes; a pattern other than constant has up to 80 more, allocated with it. Each operation is O(1) for constant and on/off patterns. For Poisson a step
 /// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most. Along a
-/// recording a step is O(1), a leap or a count O(log n).
+/// recording a step is O(1), except ten times a second, a leap or a count O(log n).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Kind);
 
@@ -158,6 +158,12 @@ impl Schedule {
         let Kind::Even(even) = &self.0 else { return None };
         let (numerator, denominator) = even.rate().fraction();
         u32::try_from(numerator).ok().filter(|_| denominator == 1)
+    }
+
+    /// Returns the burst interval that a recording has where it is, in nanoseconds; `None` for a pattern.
+    #[inline]
+    pub(super) fn recorded_burst_interval(&self) -> Option<u64> {
+        if let Kind::Recorded(recorded) = &self.0 { Some(recorded.burst_interval()) } else { None }
     }
 
     /// Returns whether all gaps are equal.

@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
+use core::ops::Range;
 use core::time::Duration;
 
 use crate::{Rate, Timestamp};
@@ -108,6 +109,19 @@ impl Trace {
             most = most.max(index + 1 - first);
         }
         most
+    }
+
+    /// Returns the indices around `index` whose times, in nanoseconds, have the same `key`, which must not fall.
+    ///
+    /// # Cost
+    /// O(log n).
+    pub(super) fn alike(&self, index: usize, key: impl Fn(u64) -> u64) -> Range<usize> {
+        let key = |&nanos: &u64| key(self.speed.scale(nanos));
+        let (times, index) = (&self.packets.times, index.min(self.packets() - 1));
+        let own = key(&times[index]);
+        let first = times[..index].partition_point(|time| key(time) < own);
+        let end = index + times[index..].partition_point(|time| key(time) <= own);
+        first..end
     }
 
     /// Returns the number of packets from `index` on that leave earlier than `elapsed` after the first.
