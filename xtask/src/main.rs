@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod assurance;
+mod budget;
 mod ci;
 mod dependencies;
 mod failures;
@@ -88,6 +89,12 @@ enum Task {
         store: bool,
         #[arg(value_name = "ROW", requires = "store")]
         rows: Vec<String>,
+    },
+    /// Hold the ceilings of budget.toml against what there is
+    Budget {
+        /// Lower the ceilings to what there is instead
+        #[arg(long)]
+        lower: bool,
     },
     /// Write crates/capi/include/softtimers.h from the border modules
     Header {
@@ -168,6 +175,8 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Features { store: true, rows, .. } => features::outputs::store(&workspace, &rows),
         Task::Features { check: true, .. } => features::check_page(root),
         Task::Features { .. } => features::write_page(root),
+        Task::Budget { lower: true } => budget::lower(root),
+        Task::Budget { lower: false } => budget::check(root),
         Task::Header { check: true } => header::check(root),
         Task::Header { check: false } => header::write(root),
         Task::Objects { check: true } => objects::check(root),

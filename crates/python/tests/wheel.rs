@@ -169,6 +169,9 @@ fn the_types_are_true() {
 /// make of them.
 #[test]
 fn cpythons_own_tests_pass_that_pass_on_the_default_loop() {
+    if std::env::var_os("SOFTTIMERS_LONG").is_none() {
+        return skipped("it takes minutes; SOFTTIMERS_LONG=1 runs it");
+    }
     let Some(mut asks) = python() else { return skipped("there is no Python 3.9 or later") };
     if !works(asks.args(["-c", "import test.test_asyncio, test.test_selectors"])) {
         return skipped("this Python has come without its tests");

@@ -6,8 +6,9 @@
 //!   commands ╳ faults ──▶ this test, started again: limits and a filter ──exec──▶ softtimers ──▶ judged
 //! ```
 //!
-//! A sample of each kind of fault runs each time, and `SOFTTIMERS_FULL=1` runs all. `SOFTTIMERS_RESULTS=FILE` writes the
-//! counts, for `cargo xtask full failures`.
+//! The matrix takes minutes, so it runs where `SOFTTIMERS_LONG` is set, as `.ci/run` does: then a sample of each kind of
+//! fault, and all of them with `SOFTTIMERS_FULL=1`. `SOFTTIMERS_RESULTS=FILE` writes the counts, for `cargo xtask full
+//! failures`.
 
 mod calls;
 mod commands;
@@ -204,6 +205,13 @@ fn disk(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     }
 }
 
+/// Whether tests may take minutes; they do in `.ci/run`.
+fn takes_long() -> bool {
+    std::env::var_os("SOFTTIMERS_LONG").is_some()
+}
+
+const WITHOUT_TIME: &str = "it takes minutes; SOFTTIMERS_LONG=1 runs it";
+
 /// The directory that a run finds, on another disk; and a reader for the pipe.
 const LAID: &str =
     "chmod 777 DIR && cp KEPT/recording.csv KEPT/rules DIR && mkfifo -m 666 DIR/fifo && exec 9<>DIR/fifo";
@@ -320,6 +328,9 @@ impl Matrix {
     ) -> Result<Completion, Failed> {
         if line.place == Place::Network && !self.bench.is_root {
             return Ok(Completion::ignored_with("a network of its own takes root"));
+        }
+        if !self.full && !takes_long() {
+            return Ok(Completion::ignored_with(WITHOUT_TIME));
         }
         // Only what goes well here tells of a fault.
         match self.without_fault(line)? {

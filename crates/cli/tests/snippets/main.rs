@@ -32,7 +32,7 @@ use pages::{Page, Snippet};
 use run::{LEFT_OUT, left_out};
 
 /// They wait more than they compute.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 fn main() -> ExitCode {
     let called = std::env::args_os().next().unwrap_or_default();

@@ -1,0 +1,125 @@
+//! Whether what is public has a user: a type outside its crate and its crate's tests, a flag on a page for people. What
+//! has none is a promise to nobody, and goes.
+
+use std::collections::{HashMap, HashSet};
+
+use super::count::{Sources, public_types};
+
+/// Crates whose public types are the command's own, or C's, whose users do not write Rust.
+const WITHOUT_RUST_USERS: &[&str] = &["crates/cli", "crates/capi", "crates/python"];
+/// Where a flag that only stands there is not used, but listed.
+const LISTS: &[&str] = &["docs/output.md", "CHANGELOG.md"];
+
+/// Returns a line for each public type and each flag without a user.
+pub(super) fn missing(sources: &Sources) -> Vec<String> {
+    let mut problems = types(sources);
+    problems.extend(flags(sources));
+    problems
+}
+
+/// A type is used where another crate, an example or a page names it, or where it is part of a public signature.
+fn types(sources: &Sources) -> Vec<String> {
+    let mut places: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for (path, text) in sources.rust.iter().chain(&sources.pages) {
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            places.entry(word).or_default().insert(path);
+        }
+    }
+    let mut problems = vec![];
+    for (path, text) in &sources.rust {
+        let Some(package) = published(path) else { continue };
+        for name in public_types(text) {
+            let is_outside = |place: &&str| !place.starts_with(&format!("{package}/src/"));
+            let is_named = places.get(name).is_some_and(|places| places.iter().any(|place| is_outside(&place)));
+            if !is_named && !is_in_a_signature(sources, package, name) {
+                problems.push(format!("{path}: nobody outside {package} uses the public type {name}"));
+            }
+        }
+    }
+    problems
+}
+
+fn published(path: &str) -> Option<&str> {
+    let end = path.strip_prefix("crates/").and_then(|_| path.find("/src/"))?;
+    Some(&path[..end]).filter(|package| !WITHOUT_RUST_USERS.contains(package))
+}
+
+fn is_in_a_signature(sources: &Sources, package: &str, name: &str) -> bool {
+    let own = sources.rust.iter().filter(|(path, _)| published(path) == Some(package));
+    let has = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+    let is_signature = |line: &str| {
+        let line = line.trim_start();
+        let is_item = line.starts_with("pub ") && public_types(line).next() != Some(name);
+        is_item || line.starts_with("type ") || line.starts_with("fn ") || line.contains("-> ")
+    };
+    own.flat_map(|(_, text)| text.lines()).any(|line| is_signature(line) && !line.trim_start().starts_with("pub use") && has(line))
+}
+
+/// A flag is used where a page for people has it.
+fn flags(sources: &Sources) -> Vec<String> {
+    let is_page = |path: &str| path.ends_with("README.md") || (path.contains("docs/") && !LISTS.contains(&path));
+    let pages: Vec<&str> =
+        sources.pages.iter().filter(|(path, _)| is_page(path)).map(|(_, text)| text.as_str()).collect();
+    let is_told = |flag: &str| {
+        let after = |text: &str| text.match_indices(flag).any(|(at, _)| !continues(&text[at + flag.len()..]));
+        pages.iter().any(|page| after(page))
+    };
+    let mut problems = vec![];
+    for (path, text) in sources.rust.iter().filter(|(path, _)| path.contains("/src/")) {
+        let told = long_flags(text).into_iter().filter(|flag| !is_told(flag));
+        problems.extend(told.map(|flag| format!("{path}: no page tells what {flag} is for")));
+    }
+    problems
+}
+
+fn continues(rest: &str) -> bool {
+    rest.starts_with(|c: char| c.is_alphanumeric()) || (rest.starts_with('-') && rest[1..].starts_with(char::is_alphanumeric))
+}
+
+/// Returns the long flags that a source defines for clap, hidden ones left out.
+fn long_flags(text: &str) -> Vec<String> {
+    let mut found = vec![];
+    for part in text.split("#[arg(").skip(1) {
+        let Some((attribute, rest)) = part.split_once(")]") else { continue };
+        let words: Vec<&str> = attribute.split(',').map(str::trim).collect();
+        if words.iter().any(|word| word.starts_with("hide = true") || *word == "hide") {
+            continue;
+        }
+        let Some(long) = words.iter().find(|word| **word == "long" || word.starts_with("long =")) else { continue };
+        let field = || rest.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with(['#', '/'])).and_then(|line| {
+            let name = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line);
+            Some(name.split_once(':')?.0.trim_start_matches("r#").replace('_', "-"))
+        });
+        let name = long.split_once('"').and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
+        found.extend(name.or_else(field).map(|name| format!("--{name}")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(files: &[(&str, &str)]) -> Sources {
+        let (rust, pages) = files.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).partition(
+            |(path, _): &(String, String)| path.ends_with(".rs"),
+        );
+        Sources { rust, pages }
+    }
+
+    #[test]
+    fn a_public_type_needs_a_user() {
+        let own = ("crates/a/src/lib.rs", "pub struct Used;\npub struct Lost;\npub struct Got;\npub fn got() -> Got {}\n");
+        let other = ("crates/b/src/lib.rs", "use a::Used;\n");
+        assert_eq!(missing(&sources(&[own, other])), ["crates/a/src/lib.rs: nobody outside crates/a uses the public type Lost"]);
+    }
+
+    #[test]
+    fn a_flag_needs_a_page() {
+        let args = "#[arg(long, short)]\npub(crate) burst_interval: u8,\n#[arg(long = \"to\", value_name = \"A\")]\n/// X\nto_all: u8,\n#[arg(long, hide = true)]\nold: u8,\n";
+        let own = ("crates/cli/src/args.rs", args);
+        assert_eq!(long_flags(args), ["--burst-interval", "--to"]);
+        let told = ("docs/send.md", "Use --burst-interval 1ms, --to-all.");
+        assert_eq!(missing(&sources(&[own, told])), ["crates/cli/src/args.rs: no page tells what --to is for"]);
+    }
+}
