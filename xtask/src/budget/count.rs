@@ -38,7 +38,8 @@ impl Sources {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let words = ["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md"];
         let list = program::output(program::program("git", root).args(words))?;
-        let text = |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
+        let text =
+            |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
         let (mut rust, mut pages) = (vec![], vec![]);
         for path in list.lines().filter(|path| root.join(path).is_file()) {
             let list = if path.ends_with(".rs") { &mut rust } else { &mut pages };
@@ -99,7 +100,8 @@ pub(super) fn is_code(line: &str) -> bool {
 /// Returns the names of public types.
 pub(super) fn public_types(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
-        let mut words = line.trim_start().strip_prefix("pub ")?.split(|c: char| c.is_whitespace() || "<({;:".contains(c));
+        let mut words =
+            line.trim_start().strip_prefix("pub ")?.split(|c: char| c.is_whitespace() || "<({;:".contains(c));
         let kind = words.next()?;
         ["struct", "enum", "trait", "union", "type"].contains(&kind).then(|| words.next()).flatten()
     })
@@ -126,7 +128,10 @@ fn without_tests(sources: Vec<(String, String)>) -> Vec<(String, String)> {
     let declared = sources.iter().flat_map(|(path, text)| test_files(path, text)).collect::<HashSet<_>>();
     let is_test = |path: &str| {
         let mut folders = path.split('/').rev().skip(1);
-        folders.any(|folder| folder == "tests") || declared.iter().any(|test| path.strip_prefix(test.as_str()).is_some_and(|rest| rest.starts_with(['.', '/'])))
+        folders.any(|folder| folder == "tests")
+            || declared
+                .iter()
+                .any(|test| path.strip_prefix(test.as_str()).is_some_and(|rest| rest.starts_with(['.', '/'])))
     };
     let rest = sources.into_iter().filter(|(path, _)| !is_test(path));
     rest.map(|(path, text)| (path, without_test_modules(&text))).collect()
