@@ -182,7 +182,7 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Objects { check: true } => objects::check(root),
         Task::Objects { check: false } => objects::write(root),
         Task::Papers => blessed(root, &["softtimers-sim", "--test", "pages"]),
-        Task::Output => blessed(root, &["softtimers-cli", "--lib", "catalogue::page_tests"]),
+        Task::Output => blessed(root, &["softtimers-cli", "--lib", "commands::output_page"]),
         Task::Site { sources, browser: true } => site::shown(&workspace, sources.as_deref()),
         Task::Site { sources, browser: false } => site::built(&workspace, sources.as_deref()),
     }

@@ -1,61 +1,21 @@
-//! The command line as typed and as `--help` explains it: the part that several commands share. Each command's own part
-//! is in its folder of [`commands`](crate::commands).
+//! The command line as typed and as `--help` explains it: the part that several commands of this program
+//! share. Each command's own part is in its folder of [`commands`](crate::commands).
 
 mod clients;
-mod help;
-pub(crate) mod mistake;
+#[cfg(test)]
+mod mistake_tests;
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use clap::Args;
 use softtimers_load::traffic::End;
 use softtimers_load::wire;
-use softtimers_measure::assertion::Assertion;
 use softtimers_measure::units;
 
-use crate::run::output::Output;
-
 pub(crate) use clients::ClientArgs;
-pub(crate) use help::{OTHER, lay_out};
 pub(crate) use softtimers_load::generate::MacAddress;
-
-/// The output options of every command that reports.
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct OutputArgs {
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Exit with 1 unless COND, such as 'gap_ns.p99<60000'
-    ///
-    /// A key of the JSON object, with dots for nesting; one of < <= > >= ==; and a number in the key's unit. Repeatable.
-    #[arg(long = "assert", value_name = "COND")]
-    pub(crate) assertions: Vec<Assertion>,
-
-    /// Run without the sandbox (Landlock and a system call filter)
-    ///
-    /// The sandbox confines the code that handles packets from strangers. User, capabilities and no_new_privs are given
-    /// up all the same.
-    #[arg(long, help_heading = OTHER, hide_short_help = true)]
-    pub(crate) no_sandbox: bool,
-}
-
-/// The output options of a command that runs for long.
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct StreamArgs {
-    /// The options that every report has.
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-
-    /// Print a line of JSON a second, then the --json object
-    ///
-    /// Each line has the figures of its second and those of the run so far. A reader that closes the pipe ends the run.
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) json_stream: bool,
-}
+pub(crate) use softtimers_run::args::{OutputArgs, StreamArgs, any_seed};
+pub(crate) use softtimers_run::help::{OTHER, lay_out};
 
 /// When a run ends.
 #[derive(Args, Debug, Clone)]
@@ -81,28 +41,10 @@ pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {
     }
 }
 
-impl From<&OutputArgs> for Output {
-    fn from(args: &OutputArgs) -> Self {
-        let OutputArgs { json, ref assertions, no_sandbox } = *args;
-        Output { json, stream: false, assertions: assertions.clone(), unconfined: no_sandbox }
-    }
-}
-
-impl From<&StreamArgs> for Output {
-    fn from(args: &StreamArgs) -> Self {
-        Output { stream: args.json_stream, ..Output::from(&args.output) }
-    }
-}
-
 impl From<&EndArgs> for End {
     fn from(args: &EndArgs) -> Self {
         End { duration: args.duration, count: args.count }
     }
-}
-
-/// Returns a random seed, short enough to be typed.
-pub(crate) fn any_seed() -> u64 {
-    RandomState::new().hash_one("seed") >> 32
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod doctor;
-pub(crate) mod documents;
 pub(crate) mod echo;
 pub(crate) mod forward;
 pub(crate) mod noise;
+#[cfg(test)]
+mod output_page;
 pub(crate) mod probe;
 mod receiving;
 pub(crate) mod recv;
@@ -20,14 +21,15 @@ pub(crate) mod wan;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure};
+use softtimers_run::documents::{self, CompletionsArgs, ManArgs};
+use softtimers_run::field::Field;
+use softtimers_run::output::{Output, print};
+use softtimers_run::{Command as _, carry_out, program};
 
-use crate::args::{lay_out, mistake};
-use crate::run::carry_out;
-use crate::run::output::{Output, print, say};
+use crate::args::lay_out;
 
 use bench::args::{BenchArgs, BenchPlan};
 use bench::run::Overload;
@@ -35,7 +37,6 @@ use capture::args::{Capture, CaptureArgs};
 use doctor::args::{Doctor, DoctorArgs};
 use doctor::features;
 use doctor::features::ProbeFeatureArgs;
-use documents::{CompletionsArgs, ManArgs};
 use echo::args::{Echo, EchoClientArgs};
 use forward::args::{ForwardArgs, ForwardPlan};
 use noise::args::{Noise, NoiseArgs, Rates};
@@ -60,7 +61,7 @@ use wan::self_test::SelfTest;
 /// passes, and wakes the kernel only when it must. `send` shows it; `recv` measures it from outside.
 #[derive(Parser, Debug)]
 #[command(name = "softtimers", version, propagate_version = true, after_help = Exit::HELP, max_term_width = 100)]
-#[command(mut_subcommands(|command| lay_out(command, "softtimers")))]
+#[command(mut_subcommands(|command| lay_out(command, "softtimers", fields)))]
 pub(crate) struct Cli {
     /// End with this process, which must be the parent
     #[arg(long, value_name = "PID", hide = true)]
@@ -154,24 +155,10 @@ pub(crate) enum Command {
 }
 
 /// Runs the command in `line`, the program's name first, and returns the exit code.
-///
-/// A failure is one line on stderr; stdout then has only the report of a run that finished.
 pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let line = mistake::with_negative_values(line);
-    let cli = match Cli::try_parse_from(&line) {
-        Ok(cli) => cli,
-        Err(error) => return refused(&error, &line).into(),
-    };
-    match cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command)) {
-        Ok(code) => code,
-        Err(failure) => failed(&failure),
-    }
-}
-
-/// Prints a failure's line, and returns its exit code.
-pub(crate) fn failed(failure: &Failure) -> ExitCode {
-    say(format_args!("softtimers: {failure}"));
-    failure.exit().into()
+    program::run(line, |cli: &Cli| {
+        cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command))
+    })
 }
 
 /// Runs the command; that of `wan -- CMD` has an exit code of its own.
@@ -209,42 +196,97 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
             None => carry_out(&mut Noise::new(args)?),
         },
         Command::Report(args) => carry_out(&mut WrittenReport::from(args)),
-        Command::Completions(args) => print(&documents::completions(args)),
-        Command::Man(args) => print(&documents::man(args)?),
+        Command::Completions(args) => print(&documents::completions(args, &Cli::command(), "softtimers")),
+        Command::Man(args) => print(&documents::man(args, Cli::command(), fields)?),
         Command::EchoClient(args) => carry_out(&mut Echo::new(args)?),
         Command::ProbeFeature(args) => features::run(args),
         Command::WanInside(_) => Ok(()),
     }
 }
 
-/// Prints help as it is; for a mistake, only the message and clap's tips.
-fn refused(error: &clap::Error, line: &[OsString]) -> Exit {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Most likely the pipe is closed, which counts as success.
-            let _ = error.print();
-            Exit::Ok
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            Exit::Usage
-        }
-        _ => {
-            say(format_args!("softtimers: {}", mistake::message(error, line)));
-            Exit::Usage
-        }
+/// Returns the labels of the report of a command; empty for one without labels of its own.
+pub(crate) fn fields(command: &str) -> &'static [&'static [Field]] {
+    match command {
+        "send" => Send::FIELDS,
+        "replay" => Replay::FIELDS,
+        "recv" => Recv::FIELDS,
+        "echo-client" => Echo::FIELDS,
+        "wan" => Emulator::FIELDS,
+        "forward" => ForwardPlan::FIELDS,
+        "capture" => Capture::FIELDS,
+        "probe" => KernelProbe::FIELDS,
+        "doctor" => Doctor::FIELDS,
+        "noise" => Noise::FIELDS,
+        "bench" => Overload::FIELDS,
+        _ => &[],
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use softtimers_run::help::checks;
 
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn short_help_fits_a_screen() {
+        checks::short_help_fits_a_screen(&Cli::command());
+    }
+
+    #[test]
+    fn every_flag_stands_in_a_group_where_there_are_many() {
+        checks::every_flag_stands_in_a_group_where_there_are_many(&Cli::command());
+    }
+
+    #[test]
+    fn long_help_ends_with_examples() {
+        checks::long_help_ends_with_examples(&Cli::command(), fields);
+    }
+
+    fn page(names: &[&str]) -> Result<String, Failure> {
+        documents::man(
+            &ManArgs { names: names.iter().map(ToString::to_string).collect() },
+            Cli::command(),
+            fields,
+        )
+    }
+
+    #[test]
+    fn each_command_has_its_page() {
+        assert!(page(&[]).unwrap().contains(".TH softtimers 1"));
+        let send = page(&["send"]).unwrap();
+        assert!(send.contains(".TH softtimers-send 1") && send.contains("burst\\-interval"), "{send}");
+        assert!(
+            send.contains("\n.SH OUTPUT FIELDS\n")
+                && send.contains("\\fBback to back\\fR (share)\n\\&Gaps shorter"),
+            "{send}"
+        );
+        let unknown = page(&["echo-client"]).unwrap_err().to_string();
+        assert!(unknown.starts_with("no command 'echo-client'; there are send, recv"), "{unknown}");
+        let nested = page(&["sim", "hip-traces"]).unwrap();
+        assert!(nested.contains(".TH softtimers-sim-hip-traces 1"), "{nested}");
+        let unknown = page(&["sim", "send"]).unwrap_err().to_string();
+        assert!(unknown.starts_with("no command 'send'; there are hip, hip-traces"), "{unknown}");
+        let none = page(&["send", "recv"]).unwrap_err().to_string();
+        assert_eq!(none, "no command 'recv'; 'softtimers send' has no commands of its own");
+    }
+
+    #[test]
+    fn completions_know_the_commands_but_not_the_hidden_ones() {
+        let script = documents::completions(
+            &CompletionsArgs { shell: clap_complete::Shell::Bash },
+            &Cli::command(),
+            "softtimers",
+        );
+        assert!(script.contains("--burst-interval") && script.contains("--version"));
+        for hidden in Cli::command().get_subcommands().filter(|sub| sub.is_hide_set()) {
+            assert!(!script.contains(hidden.get_name()), "{}", hidden.get_name());
+        }
     }
 
     /// Each command, with the words to add for more.

@@ -1,27 +1,26 @@
 //! The command `softtimers`, as a library with one function: [`main`], for a program with experiments of its own.
 //!
 //! ```text
-//!   commands/NAME/args ──▶ run ──▶ commands/NAME/{run, show} ──▶ run/output
+//!   commands/NAME/args ──▶ run ──▶ commands/NAME/{run, show} ──▶ run::output
 //!   parsed                 begun   done and shown                table or JSON, assertions, exit code
 //! ```
 //!
 //! Libraries do the work: `softtimers-load` sends and receives, `softtimers-forward` forwards, `softtimers-measure`
-//! watches the machine. This crate has the command line, the lifecycle shared by all runs (`run`), the commands that no
-//! other crate needs, and the report of everything (`report`).
+//! watches the machine, and `softtimers-run` has the lifecycle shared by all runs. This crate has the command line, the
+//! commands that no other crate needs, and the report of everything (`report`).
 #![forbid(unsafe_code)]
 
 mod address;
 mod args;
 mod commands;
-mod file;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod report;
-mod run;
 mod withheld;
 
 use std::process::ExitCode;
 
+use softtimers_run::{self as run, file, program};
 use softtimers_sim::Experiment;
 
 use commands::sim::registry;
@@ -46,6 +45,6 @@ use commands::sim::registry;
 pub fn main(experiments: &[&'static Experiment]) -> ExitCode {
     match registry::register(experiments) {
         Ok(()) => commands::run(std::env::args_os()),
-        Err(failure) => commands::failed(&failure),
+        Err(failure) => program::failed(&failure),
     }
 }

@@ -9,31 +9,27 @@
 //! This module measures nothing: each figure is a pure function of another command's `--json` output. So saved runs can
 //! be shown again, also by a later version, and a failed run gives one reason in one place.
 
-pub(crate) mod axis;
 pub(crate) mod catalogue;
-mod digits;
 mod draw;
-pub(crate) mod figure;
 mod finding;
 mod markdown;
-pub(crate) mod markup;
 pub(crate) mod overview;
 mod page;
-mod plot;
 pub(crate) mod saved;
 pub(crate) mod source;
 mod value;
 pub(crate) mod verdict;
 
 use serde::Serialize;
+use softtimers_run::output::Report;
+use softtimers_run::page::figure::Drawn;
+use softtimers_run::page::unfit::Reason;
+use softtimers_run::table::Table;
 
-use crate::run::output::Report;
-use crate::run::table::Table;
+use crate::commands::report::args::WrittenReport;
 use catalogue::{Part, Section};
-use figure::Drawn;
 use overview::Overview;
 use saved::{Made, Runs};
-use verdict::Reason;
 
 /// The keys of `report`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -72,26 +68,6 @@ pub(crate) struct Shown {
     /// Its figures, tables and remarks.
     #[serde(flatten)]
     pub(crate) drawn: Drawn,
-}
-
-/// A page with the figures of one run.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Sheet {
-    /// The command that was run.
-    pub(crate) title: &'static str,
-    /// The heading: one line that describes the run.
-    pub(crate) verdict: String,
-    /// Names and values that a reader needs to reproduce it.
-    pub(crate) facts: Vec<(&'static str, String)>,
-    /// Its tables and figures.
-    pub(crate) drawn: Drawn,
-}
-
-impl Sheet {
-    /// Returns the page as a file of HTML.
-    pub(crate) fn html(&self) -> String {
-        page::sheet(self)
-    }
 }
 
 /// The completeness of a section.
@@ -193,7 +169,7 @@ impl Shown {
     }
 }
 
-impl Report for Findings {
+impl Report<WrittenReport> for Findings {
     const SCHEMA: &'static str = "softtimers.report/2";
 
     fn table(&self) -> Table {

@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod args;
+mod fields;
 mod plot;
 pub(crate) mod run;
 mod search;

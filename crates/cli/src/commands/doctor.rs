@@ -8,6 +8,7 @@
 pub(crate) mod args;
 mod costs;
 pub(crate) mod features;
+mod fields;
 mod range;
 mod run;
 mod show;

@@ -16,5 +16,6 @@
 //! whether the client has a CPU to itself.
 
 pub(crate) mod args;
+mod fields;
 mod run;
 mod show;

@@ -4,6 +4,7 @@
 
 pub(crate) mod args;
 mod exposition;
+mod fields;
 pub(crate) mod metrics;
 mod rule_file;
 mod run;

@@ -11,6 +11,7 @@
 
 mod account;
 pub(crate) mod args;
+mod fields;
 mod measured;
 mod rates;
 mod run;

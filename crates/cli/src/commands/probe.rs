@@ -12,6 +12,7 @@ pub(crate) mod args;
 mod caches;
 mod companion;
 mod cost;
+mod fields;
 mod run;
 mod show;
 mod stats;

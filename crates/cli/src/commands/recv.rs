@@ -1,5 +1,6 @@
 //! `recv`: measures what arrived, and when.
 
 pub(crate) mod args;
+mod fields;
 pub(crate) mod run;
 mod show;

@@ -1,5 +1,6 @@
 //! `replay`: a recording, sent as one paced flow.
 
 pub(crate) mod args;
+mod fields;
 mod run;
 mod show;

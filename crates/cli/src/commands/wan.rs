@@ -13,6 +13,7 @@ pub(crate) mod args;
 pub(crate) mod carrier;
 pub(crate) mod control;
 pub(crate) mod delays;
+mod fields;
 pub(crate) mod inside;
 mod lines;
 mod picture;

@@ -6,9 +6,9 @@
 use serde::Serialize;
 
 use super::draw;
-use super::figure::Drawn;
 use super::saved::Runs;
 use super::source::{self, Source};
+use softtimers_run::page::figure::Drawn;
 
 /// A section of the report.
 #[derive(Clone, Copy, Debug)]

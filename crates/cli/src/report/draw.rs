@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::axis::{Axis, Scale};
-use super::digits::{digits, percent};
-use super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::value::{number, tamed};
+use softtimers_run::page::axis::{Axis, Scale};
+use softtimers_run::page::digits::{digits, percent};
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Returns an axis that begins at zero.
 fn linear(name: &str, unit: &str) -> Axis {

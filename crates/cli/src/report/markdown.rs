@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::draw::summary::Headline;
-use super::figure::Grid;
-use super::markup::is_xml;
 use super::{Findings, Shown};
+use softtimers_run::page::figure::Grid;
+use softtimers_run::page::markup::is_xml;
 
 pub(super) fn markdown(findings: &Findings) -> String {
     let overview = &findings.overview;

@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::Shown;
 use super::catalogue::Part;
 use super::draw::summary::{Headline, headlines};
-use super::figure::Figure;
 use super::saved::{Made, Runs};
 use super::source::{self, Source};
 use super::value::{tamed, text};
-use super::verdict::Reason;
+use softtimers_run::page::figure::Figure;
+use softtimers_run::page::unfit::Reason;
 
 /// The first screen, as data.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

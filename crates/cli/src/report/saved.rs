@@ -19,11 +19,12 @@ use softtimers_measure::failure::Failure;
 
 use super::source::{SOURCES, Source};
 use super::value::{number, outputs, rows, steps, tamed, text};
-use super::verdict::{Reason, Verdict};
+use super::verdict::Verdict;
 use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};
 use crate::run::output::Report;
 use crate::run::privileges::user::as_caller;
+use softtimers_run::page::unfit::Reason;
 
 /// The saved runs by source: each with its own verdict, or why it cannot be read.
 #[derive(Clone, PartialEq, Debug, Default)]

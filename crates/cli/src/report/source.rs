@@ -6,7 +6,7 @@
 //!   recv 127.0.0.1:0 ──"listening on A"──▶ wan --to A ──"listening on B"──▶ send B
 //! ```
 
-use crate::run::Disturbance;
+use softtimers_run::Disturbance;
 
 /// One source of figures, saved as `NAME.json`.
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use softtimers_run::page::digits::{digits, percent};
+use softtimers_run::page::unfit::Reason;
 
-use super::digits::{digits, percent};
 use super::source::{Shortest, Source};
 use super::value::{number, outputs, rows, steps, tamed, text};
-use crate::run::Disturbance;
+use softtimers_run::Disturbance;
 
 /// The verdict on a saved run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -26,34 +27,6 @@ pub(crate) struct Verdict {
     pub(crate) fit: bool,
     /// Why not, in the order of the file; empty if they can.
     pub(crate) reasons: Vec<Reason>,
-}
-
-/// A reason for which figures are unfit.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct Reason {
-    /// The source of the run.
-    pub(crate) source: &'static str,
-    /// The trial that it concerns; empty for all of the run.
-    pub(crate) trial: String,
-    /// The disturbance, as a part of a sentence.
-    pub(crate) what: String,
-    /// Whether the only reason is short trials, as with `--quick`.
-    pub(crate) short: bool,
-}
-
-impl Reason {
-    /// Returns the label of a figure that it concerns.
-    pub(super) fn label(&self) -> &'static str {
-        if self.short { "short run" } else { "not fit" }
-    }
-
-    /// Returns the trial and the disturbance in one line.
-    pub(super) fn line(&self) -> String {
-        match self.trial.as_str() {
-            "" => self.what.clone(),
-            trial => format!("{trial}: {}", self.what),
-        }
-    }
 }
 
 impl Verdict {

@@ -10,6 +10,7 @@ use softtimers_poll::{Behaviour, Curve};
 
 use super::args::{BenchPlan, Beside, TrialLength};
 use super::plot;
+use super::run::Overload;
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::{number, or_dash, packets, setting, share, time};
@@ -142,7 +143,7 @@ impl From<Curve> for CurveReport {
     }
 }
 
-impl Report for BenchReport {
+impl Report<Overload> for BenchReport {
     const SCHEMA: &'static str = "softtimers.bench/1";
 
     fn table(&self) -> Table {
@@ -302,6 +303,6 @@ mod tests {
             ],
         };
         let header = "bench of a receiver over loopback: mode hybrid, 1 stage, 100 rules; trials of 500 ms";
-        snapshot::check("bench", "bench", header, &Live::none(), &report);
+        snapshot::check(super::super::fields::FIELDS, "bench", header, &Live::none(), &report);
     }
 }

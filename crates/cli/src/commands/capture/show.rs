@@ -125,7 +125,7 @@ pub(crate) struct FeedbackCounts {
     pub(crate) timed_out: u64,
 }
 
-impl Report for CaptureReport {
+impl Report<Capture> for CaptureReport {
     const SCHEMA: &'static str = "softtimers.capture/1";
 
     fn table(&self) -> Table {
@@ -161,7 +161,7 @@ pub(super) fn header(config: &CaptureConfig) -> String {
     format!("capture {interface} to {file}: delay at most {delay}{filter}{end}")
 }
 
-impl Seconds for CaptureStats {
+impl Seconds<Capture> for CaptureStats {
     const COLUMNS: &'static [(&'static str, usize)] = &[
         ("captured", 9),
         ("rate", 9),
@@ -221,8 +221,8 @@ mod tests {
         let seconds =
             SecondReport { counts, captured_pps: 49_974.0, delay_ns: times(), cpu_share: Some(0.031) };
         let live = Live::new(CaptureStats::COLUMNS, move |screen| {
-            columns::<CaptureStats>(0, Duration::from_secs(1), &seconds, screen)
+            columns::<_, CaptureStats>(0, Duration::from_secs(1), &seconds, screen)
         });
-        snapshot::check("capture", "capture", &header(&config), &live, &report);
+        snapshot::check(super::super::fields::FIELDS, "capture", &header(&config), &live, &report);
     }
 }

@@ -11,6 +11,8 @@ use super::show::{DoctorReport, header};
 use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
 use super::verdict::Verdict;
 use super::{costs, features, range, verdict};
+use softtimers_run::field::Field;
+
 use crate::run::output::Output;
 use crate::run::privileges::Rights;
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -19,6 +21,7 @@ impl Command for Doctor {
     type Config = Doctor;
     type Report = DoctorReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::OfChildren;
 
     fn output(&self) -> &Output {

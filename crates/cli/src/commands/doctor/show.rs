@@ -44,7 +44,7 @@ pub(super) fn header(plan: &Doctor) -> String {
     format!("doctor: {trials} trials of {length} over loopback, from a busy loop and from an idle one")
 }
 
-impl Report for DoctorReport {
+impl Report<Doctor> for DoctorReport {
     const SCHEMA: &'static str = "softtimers.doctor/1";
 
     fn table(&self) -> Table {
@@ -296,8 +296,8 @@ mod tests {
             verbose: false,
         };
         let header = "doctor: 16 trials of 1.25 s over loopback, from a busy loop and from an idle one";
-        snapshot::check("doctor", "doctor", header, &Live::none(), &report);
+        snapshot::check(super::super::fields::FIELDS, "doctor", header, &Live::none(), &report);
         let verbose = DoctorReport { verbose: true, ..report };
-        snapshot::check("doctor", "doctor-verbose", header, &Live::none(), &verbose);
+        snapshot::check(super::super::fields::FIELDS, "doctor-verbose", header, &Live::none(), &verbose);
     }
 }

@@ -15,6 +15,8 @@ use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 
 use super::args::Echo;
 use super::show::EchoReport;
+use softtimers_run::field::Field;
+
 use crate::run::output::Output;
 use crate::run::quantity::setting;
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -23,6 +25,7 @@ impl Command for Echo {
     type Config = ();
     type Report = EchoReport;
     const DISTURBED_BY: Disturbance = Disturbance::Unwatched;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
 
     fn output(&self) -> &Output {
         &self.output

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use softtimers_measure::distribution::Distribution;
 
+use super::args::Echo;
 use crate::run::output::Report;
 use crate::run::quantity::per_second;
 use crate::run::table::Table;
@@ -22,7 +23,7 @@ pub(crate) struct EchoReport {
     pub(crate) duration_s: f64,
 }
 
-impl Report for EchoReport {
+impl Report<Echo> for EchoReport {
     const SCHEMA: &'static str = "softtimers.echo-client/1";
 
     fn table(&self) -> Table {
@@ -50,6 +51,6 @@ mod tests {
             duration_s: 1.0,
         };
         let header = "echo-client to 127.0.0.1:7000: 128 requests of 32 B at once, for 1 s";
-        snapshot::check("echo-client", "echo-client", header, &Live::none(), &report);
+        snapshot::check(super::super::fields::FIELDS, "echo-client", header, &Live::none(), &report);
     }
 }

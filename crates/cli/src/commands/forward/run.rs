@@ -21,6 +21,8 @@ use super::exposition::exposition;
 use super::metrics::Metrics;
 use super::rule_file::RuleWatch;
 use super::show::{ForwardConfig, header};
+use softtimers_run::field::Field;
+
 use crate::address::bind_failure;
 use crate::commands::wan::carrier::failure;
 use crate::run::output::{Output, say};
@@ -34,6 +36,7 @@ impl Command for ForwardPlan {
     type Report = Stats;
     // Both ends are most often programs on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

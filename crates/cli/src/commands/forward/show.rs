@@ -101,7 +101,7 @@ pub(super) fn header(config: &ForwardConfig) -> String {
     format!("forward {listen} to {to}: driver {driver}, mode {mode}{end}")
 }
 
-impl Seconds for Stats {
+impl Seconds<ForwardPlan> for Stats {
     const COLUMNS: &'static [(&'static str, usize)] =
         &[("in", 9), ("out", 9), ("dropped", 9), ("rate", 9), ("latency p50", 11), ("p99", 8), ("CPU", 6)];
 
@@ -119,7 +119,7 @@ impl Seconds for Stats {
     }
 }
 
-impl Report for Stats {
+impl Report<ForwardPlan> for Stats {
     const SCHEMA: &'static str = "softtimers.forward/1";
 
     fn table(&self) -> Table {
@@ -239,15 +239,15 @@ mod tests {
         let relay = Stats { clients: Some(clients), ..counted(Stats::of_relay()) };
         let figures = relay.figures(Duration::from_secs(1));
         let live = Live::new(Stats::COLUMNS, move |screen| {
-            columns::<Stats>(0, Duration::from_secs(1), &figures, screen)
+            columns::<_, Stats>(0, Duration::from_secs(1), &figures, screen)
         });
         let header = "forward 127.0.0.1:7001 to 127.0.0.1:7000: driver udp, mode hybrid, for 10 s";
-        snapshot::check("forward", "forward-udp", header, &live, &relay);
+        snapshot::check(super::super::fields::FIELDS, "forward-udp", header, &live, &relay);
         let made = MadeStats { sent: 12, lost: 1, told: 5, suppressed: 2 };
         let interfaces = InterfaceStats { made, outages: [1, 0], loops: 1, ..InterfaceStats::default() };
         let names = ["eth0", "eth1"].map(str::to_owned);
         let between = Stats { interfaces: Some(interfaces), ..counted(Stats::of_interfaces(&names)) };
         let header = "forward eth0 to eth1: driver xdp, mode hip";
-        snapshot::check("forward", "forward", header, &Live::none(), &between);
+        snapshot::check(super::super::fields::FIELDS, "forward", header, &Live::none(), &between);
     }
 }

@@ -34,6 +34,8 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Rates;
 use super::work::Work;
+use softtimers_run::field::Field;
+
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::progress::Progress;
@@ -58,6 +60,7 @@ impl Command for Rates {
     type Config = Rates;
     type Report = RatesReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

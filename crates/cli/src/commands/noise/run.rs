@@ -14,6 +14,8 @@ use super::args::Noise;
 use super::measured::{Phases, Rests, measure};
 use super::show::{ClassReport, NoiseReport, header};
 use super::work::{self, Work};
+use softtimers_run::field::Field;
+
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::progress::Progress;
@@ -24,6 +26,7 @@ impl Command for Noise {
     type Report = NoiseReport;
     // Disturbance is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

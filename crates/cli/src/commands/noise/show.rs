@@ -157,7 +157,7 @@ pub(super) fn header(plan: &Noise) -> String {
     format!("noise: {} phases of {phase} on CPU {}{class}", plan.phases, plan.setup.cpu)
 }
 
-impl Report for NoiseReport {
+impl Report<Noise> for NoiseReport {
     const SCHEMA: &'static str = "softtimers.noise/1";
 
     fn table(&self) -> Table {
@@ -268,6 +268,6 @@ mod tests {
         };
         let report = NoiseReport { calibrated_ns: 1_000_107, ordinary: class.clone(), fifo: Some(class) };
         let header = "noise: 10000 phases of 1 ms on CPU 0, then the same under SCHED_FIFO";
-        snapshot::check("noise", "noise", header, &Live::none(), &report);
+        snapshot::check(super::super::fields::FIELDS, "noise", header, &Live::none(), &report);
     }
 }

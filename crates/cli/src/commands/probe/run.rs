@@ -19,6 +19,8 @@ use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::table::header;
 use super::view::View;
+use softtimers_run::field::Field;
+
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -28,6 +30,7 @@ impl Command for KernelProbe {
     type Report = ProbeReport;
     // The activity of other programs is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -2,6 +2,7 @@
 
 use softtimers_measure::distribution::Distribution;
 
+use super::args::KernelProbe;
 use super::companion::Ended;
 use super::show::{CpuReport, MissReport, Overhead, ProbeConfig, ProbeReport};
 use super::stats::{CpuSecond, ProbeStats, SecondReport};
@@ -12,7 +13,7 @@ use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::{TIMES, Table};
 
-impl Report for ProbeReport {
+impl Report<KernelProbe> for ProbeReport {
     const SCHEMA: &'static str = "softtimers.probe/1";
 
     fn table(&self) -> Table {
@@ -53,7 +54,7 @@ pub(super) fn header(config: &ProbeConfig) -> String {
     format!("probe of the kernel's trigger states on {cpus}{end}{command}: {}", config.sources.join(", "))
 }
 
-impl Seconds for ProbeStats {
+impl Seconds<KernelProbe> for ProbeStats {
     const COLUMNS: &'static [(&'static str, usize)] =
         &[("intervals", 10), ("mean", 8), ("max", 8), ("over 100 µs", 11), ("over 150 µs", 11), ("idle", 6)];
 
@@ -205,8 +206,8 @@ mod tests {
         };
         let seconds = SecondReport { intervals: 49_973, cpus: vec![second] };
         let live = Live::new(ProbeStats::COLUMNS, move |screen| {
-            columns::<ProbeStats>(0, Duration::from_secs(1), &seconds, screen)
+            columns::<_, ProbeStats>(0, Duration::from_secs(1), &seconds, screen)
         });
-        snapshot::check("probe", "probe", &header(&config), &live, &report);
+        snapshot::check(super::super::fields::FIELDS, "probe", &header(&config), &live, &report);
     }
 }

@@ -5,6 +5,8 @@ use softtimers_measure::failure::Failure;
 
 use super::args::Recv;
 use super::show::header;
+use softtimers_run::field::Field;
+
 use crate::address::bind_failure;
 use crate::run::output::{Output, say};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -15,6 +17,7 @@ impl Command for Recv {
     type Report = RecvReport;
     // The sender is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

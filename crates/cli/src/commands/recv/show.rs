@@ -3,6 +3,7 @@
 use softtimers_load::recv::{FlowReport, FlowsReport, RecvConfig, RecvFigures, RecvReport, RecvStats};
 use softtimers_measure::distribution::Distribution;
 
+use super::args::Recv;
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::{bits, end, or_dash, packets, share, time};
@@ -17,7 +18,7 @@ pub(super) fn header(config: &RecvConfig) -> String {
     format!("recv on {}{end}{once}, kernel receive timestamps", config.address)
 }
 
-impl Seconds for RecvStats {
+impl Seconds<Recv> for RecvStats {
     const COLUMNS: &'static [(&'static str, usize)] = &[
         ("rate", 11),
         ("packets", 9),
@@ -43,7 +44,7 @@ impl Seconds for RecvStats {
     }
 }
 
-impl Report for RecvReport {
+impl Report<Recv> for RecvReport {
     const SCHEMA: &'static str = "softtimers.recv/1";
 
     fn table(&self) -> Table {
@@ -231,9 +232,9 @@ mod tests {
             one_way_variation_ns: times(),
         };
         let live = Live::new(RecvStats::COLUMNS, move |screen| {
-            columns::<RecvStats>(0, Duration::from_secs(1), &seconds, screen)
+            columns::<_, RecvStats>(0, Duration::from_secs(1), &seconds, screen)
         });
-        snapshot::check("recv", "recv", &header(&config), &live, &report);
+        snapshot::check(super::super::fields::FIELDS, "recv", &header(&config), &live, &report);
     }
 
     /// Datagrams of other programs: a dash for figures that need numbers, and no warning.
@@ -275,8 +276,8 @@ mod tests {
         let figures = RecvStats::new(None).figures(Duration::from_secs(1));
         let seconds = RecvFigures { received_pps: 50_000.0, received_bps: 480e6, counts, gaps, ..figures };
         let live = Live::new(RecvStats::COLUMNS, move |screen| {
-            columns::<RecvStats>(0, Duration::from_secs(1), &seconds, screen)
+            columns::<_, RecvStats>(0, Duration::from_secs(1), &seconds, screen)
         });
-        snapshot::check("recv", "recv-any", &header(&config), &live, &report);
+        snapshot::check(super::super::fields::FIELDS, "recv-any", &header(&config), &live, &report);
     }
 }

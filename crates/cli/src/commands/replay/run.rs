@@ -4,6 +4,8 @@ use softtimers_measure::failure::Failure;
 
 use super::args::{Replay, ReplayConfig};
 use super::show::ReplayReport;
+use softtimers_run::field::Field;
+
 use crate::commands::send::run::send;
 use crate::commands::send::show::header;
 use crate::run::output::Output;
@@ -14,6 +16,7 @@ impl Command for Replay {
     type Config = ReplayConfig;
     type Report = ReplayReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -6,6 +6,8 @@ use serde::Serialize;
 use softtimers_load::replay::Summary;
 use softtimers_load::send::SendReport;
 
+use super::args::Replay;
+use crate::commands::send::args::Send;
 use crate::run::output::Report;
 use crate::run::quantity::{self, bytes, or_dash, share, time};
 use crate::run::table::Table;
@@ -31,7 +33,7 @@ impl ReplayReport {
     }
 }
 
-impl Report for ReplayReport {
+impl Report<Replay> for ReplayReport {
     const SCHEMA: &'static str = "softtimers.replay/1";
 
     fn table(&self) -> Table {
@@ -44,7 +46,7 @@ impl Report for ReplayReport {
         );
         table.times("recorded gap", &gaps.gap_ns);
         table.row("recorded bursts", or_dash(gaps.back_to_back, share));
-        table.append(self.send.table());
+        table.append(Report::<Send>::table(&self.send));
         table.row("late at the end", or_dash(self.skew_ns, time));
         table
     }
@@ -72,6 +74,6 @@ mod tests {
         };
         let report = ReplayReport::new(full(), Some(Duration::from_micros(85)), recording);
         let header = "replay trace.pcapng at 2x to 127.0.0.1:7000: 486 pps recorded of 1472 B (5.72 Mbit/s), 1 flow, timer soft";
-        snapshot::check("replay", "replay", header, &Live::none(), &report);
+        snapshot::check(super::super::fields::FIELDS, "replay", header, &Live::none(), &report);
     }
 }

@@ -7,12 +7,15 @@ use softtimers_load::send::SendReport;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 
-use super::args::SendArgs;
+use super::args::{Send, SendArgs};
 use super::driver::Driver;
+use softtimers_run::field::Field;
+
 use crate::address;
-use crate::run::output::Output;
+use crate::run::output::{Output, Report};
 use crate::run::privileges::{Needs, Rights};
 use crate::run::quantity::{bits, end, packets};
+use crate::run::table::Table;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A run of `send --driver xdp`.
@@ -73,10 +76,20 @@ impl Generate {
     }
 }
 
+/// As that of the other drivers.
+impl Report<Generate> for SendReport {
+    const SCHEMA: &'static str = <SendReport as Report<Send>>::SCHEMA;
+
+    fn table(&self) -> Table {
+        Report::<Send>::table(self)
+    }
+}
+
 impl Command for Generate {
     type Config = GenerateConfig;
     type Report = SendReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

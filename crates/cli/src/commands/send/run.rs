@@ -11,6 +11,8 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Send;
 use super::show::header;
+use softtimers_run::field::Field;
+
 use crate::file::OutputFile;
 use crate::run::output::{Output, say};
 use crate::run::privileges::{Needs, Rights};
@@ -20,6 +22,7 @@ impl Command for Send {
     type Config = SendConfig;
     type Report = SendReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -6,6 +6,7 @@ use softtimers_load::send::{
     CatchUpReport, FramesReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport,
 };
 
+use super::args::Send;
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::{bits, counts, end, number, or_dash, packets, per_second, share, time};
@@ -27,7 +28,7 @@ pub(crate) fn header(command: &str, config: &SendConfig) -> String {
     )
 }
 
-impl Seconds for SendStats {
+impl Seconds<Send> for SendStats {
     const COLUMNS: &'static [(&'static str, usize)] = &[
         ("rate", 9),
         ("sent", 9),
@@ -51,7 +52,7 @@ impl Seconds for SendStats {
     }
 }
 
-impl Report for SendReport {
+impl Report<Send> for SendReport {
     const SCHEMA: &'static str = "softtimers.send/1";
 
     fn table(&self) -> Table {
@@ -252,8 +253,8 @@ pub(crate) mod tests {
         let header = header("send", &plan.config());
         let seconds = softtimers_load::send::stats(&plan).figures(Duration::from_secs(1));
         let live = Live::new(SendStats::COLUMNS, move |screen| {
-            columns::<SendStats>(0, Duration::from_secs(1), &seconds, screen)
+            columns::<_, SendStats>(0, Duration::from_secs(1), &seconds, screen)
         });
-        snapshot::check("send", "send", &header, &live, &full());
+        snapshot::check::<Send, _>(super::super::fields::FIELDS, "send", &header, &live, &full());
     }
 }

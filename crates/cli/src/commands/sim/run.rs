@@ -50,7 +50,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
 }
 
 /// The run, as the sweep's thread sees it.
-struct Simulation {
+pub(crate) struct Simulation {
     shared: Arc<Shared>,
     interrupt: Arc<Interrupt>,
     /// Whether all requested points were run.

@@ -1,10 +1,10 @@
-//! `--report`: rate, queue, delay and loss over time, next to the settings, as a page of [`report`](crate::report).
+//! `--report`: rate, queue, delay and loss over time, next to the settings, as a page of [`page`](softtimers_run::page).
 
 use super::record::{Span, WaySpan};
 use super::show::{DirectionReport, WanReport};
-use crate::report::axis::{Axis, Scale};
-use crate::report::figure::{Drawn, Figure, Grid, Mark, Series};
 use crate::run::quantity::{bits, or_dash, share, time};
+use softtimers_run::page::axis::{Axis, Scale};
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Returns the figures of a run, with settings and measurements.
 pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {

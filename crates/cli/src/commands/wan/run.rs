@@ -23,7 +23,6 @@ use super::seconds::Seconds;
 use super::show::{DirectionReport, WanConfig, WanReport};
 use super::table::header;
 use crate::file::OutputFile;
-use crate::report::Sheet;
 use crate::run::output::{Object, Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -31,6 +30,8 @@ use crate::run::progress::Progress;
 use crate::run::quantity::setting;
 use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run};
+use softtimers_run::field::Field;
+use softtimers_run::page::Sheet;
 
 /// The carrier, and the socket for changes of the path.
 pub(crate) struct Emulator {
@@ -53,6 +54,7 @@ impl Command for Emulator {
     type Config = WanConfig;
     type Report = WanReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

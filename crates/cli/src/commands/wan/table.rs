@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::run::Emulator;
 use super::show::{ClientsReport, DirectionReport, InterfacesReport, SetReport, WanConfig, WanReport};
 use crate::run::output::Report;
 use crate::run::quantity::{bits, bytes, end, number, or_dash, setting, share};
@@ -72,7 +73,7 @@ impl DirectionReport {
     }
 }
 
-impl Report for WanReport {
+impl Report<Emulator> for WanReport {
     const SCHEMA: &'static str = "softtimers.wan/1";
 
     fn table(&self) -> Table {
@@ -217,7 +218,7 @@ mod tests {
             ..WanConfig::default()
         };
         let live = Live::new(COLUMNS, |screen| Seconds::default().lines(&full(), screen));
-        snapshot::check("wan", "wan", &header(&config), &live, &full());
+        snapshot::check(super::super::fields::FIELDS, "wan", &header(&config), &live, &full());
         let frames = InterfacesReport {
             joined: 3,
             whole: 4,
@@ -230,6 +231,12 @@ mod tests {
         let interfaces = WanReport { interfaces: Some(frames), ..full() };
         let config =
             WanConfig { kind: "interfaces", listen: "eth0".to_owned(), to: "eth1".to_owned(), ..config };
-        snapshot::check("wan", "wan-interfaces", &header(&config), &Live::none(), &interfaces);
+        snapshot::check(
+            super::super::fields::FIELDS,
+            "wan-interfaces",
+            &header(&config),
+            &Live::none(),
+            &interfaces,
+        );
     }
 }

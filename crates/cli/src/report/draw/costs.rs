@@ -1,13 +1,13 @@
 //! The cost of timers on this machine, next to the papers'.
 
-use super::super::digits::digits;
-use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, rows, tamed, text};
 use super::{Cell, cell, log, or_lacks, ranked, shown};
+use softtimers_run::page::digits::digits;
+use softtimers_run::page::figure::{Drawn, Grid, Mark, Series};
 
 /// Draws the costs, and lists which features of the kernel work.
-pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(doctor) = or_lacks(runs.only("doctor"), drawn) else { return };
     let cost = |key: &str| number(doctor, &format!("costs.{key}"));
     let costs = COSTS.iter().filter_map(|&(key, name, _)| Some((name.to_owned(), cost(key)?)));

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Figure, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, GREY, curves, linear, log, of, or_lacks, table};
+use softtimers_run::page::axis::{Axis, Scale};
+use softtimers_run::page::figure::{Drawn, Figure, Mark, Series};
 
 /// Draws Table 3.
-pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn table_3(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-hip"), drawn) else { return };
     let all = rows(found, "rows");
     let trade = Figure::new(
@@ -44,7 +44,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws overhead and delay by gamma and by phi.
-pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
     for (source, key, what) in [
         ("sim-hip-gamma", "gamma", "HIP polls streams with a coefficient of variation below gamma"),
         ("sim-hip-phi", "phi", "HIP's polling periods are the mean gap and phi deviations"),

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, Column, Get, cell, log, of, or_lacks, percentile, points, shown, times};
+use softtimers_run::page::axis::{Axis, Scale};
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Draws the calibrated loop of this machine, and jobs of its phases.
-pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("noise"), drawn) else { return };
     let fifo = noise.get("fifo").filter(|fifo| fifo.is_object());
     let classes =
@@ -79,7 +79,7 @@ fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, d
 
 /// Draws the overhead by the rate of wake-ups: of a periodic tick, and of smart timers that may be late by half its
 /// period.
-pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("rates"), drawn) else { return };
     let all = rows(noise, "rates");
     for (title, what, (name, unit, scale), key) in RATE_FIGURES {

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Figure, Finding, Grid, Series};
-use super::super::finding::Plateau;
+use super::super::finding::{self, Plateau};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{curves, linear, log, of, or_lacks, points, times, values, with};
+use softtimers_run::page::digits::{digits, percent};
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Series};
 
 /// Draws goodput against offered load.
-pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     let offered = || linear("offered", "packets/s");
     let mut goodput = Figure::new(
         "Goodput against offered load",
@@ -40,7 +40,7 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
         goodput.series.push(line(by_load(found, delivered)));
         latency.series.push(line(by_load(found, times(1e-3, "latency_ns.p99"))));
     }
-    drawn.findings.extend(Finding::retained(&goodput));
+    drawn.findings.extend(finding::retained(&goodput));
     drawn.figure(goodput);
     drawn.figure(latency);
     drawn.table(table);
@@ -66,7 +66,7 @@ fn by_load(found: &Value, y: impl Fn(&Value) -> Option<f64>) -> Vec<(f64, f64)> 
 }
 
 /// Draws the livelock paper's figures, each with the points read from its plots.
-pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn livelock(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-livelock"), drawn) else { return };
     let all = rows(found, "rows");
     for name in values(all, "figure") {
@@ -84,7 +84,7 @@ pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
             let [ours, paper] = ["output_pps", "paper_pps"].map(of);
             let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));
             let drawing = drawing(linear("output", "packets/s")).with(lines);
-            drawn.findings.extend(Finding::retained(&drawing));
+            drawn.findings.extend(finding::retained(&drawing));
             drawn.figure(drawing);
         }
     }

@@ -7,14 +7,14 @@
 //!
 //! An end-to-end delay would include two programs' wake-ups, so the path's own clock measures its delay.
 
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, tamed};
 use super::{Cell, cell, linear, or_lacks, ranked};
+use softtimers_run::page::digits::{digits, percent};
+use softtimers_run::page::figure::{Drawn, Grid, Mark, Series};
 
 /// Compares settings and results.
-pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(labels) = or_lacks(runs.labels("wan"), drawn) else { return };
     let head = [
         "path",

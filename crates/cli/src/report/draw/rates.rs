@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
-use super::super::figure::{Drawn, Figure, Finding, Mark, Series};
+use super::super::finding;
 use super::super::saved::Runs;
 use super::super::value::{number, rows, text};
 use super::{
     Cell, curves, linear, log, micros, nanos, of, or_lacks, points, shown, table, times, values, with,
 };
+use softtimers_run::page::figure::{Drawn, Figure, Mark, Series};
 
 /// Draws Tables VIII and IX.
-pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn pacing(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-pacing"), drawn) else { return };
     let all = rows(found, "rows");
     let x = || linear("burst interval", "µs");
@@ -49,7 +50,7 @@ fn evenness(all: &[Value]) -> String {
 }
 
 /// Draws Table XIII.
-pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn deadline(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-deadline"), drawn) else { return };
     let all = rows(found, "rows");
     let deadline = |row: &Value| micros(row, "deadline_ns");
@@ -83,7 +84,7 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws Tables X and XI.
-pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-slowstart"), drawn) else { return };
     let all = rows(found, "rows");
     let packets = of("packets");
@@ -98,7 +99,7 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
         let lines = curves(all, "mbit_per_s", named, (&packets, &of(key)), None).into_iter();
         time.series.extend(lines.map(|line| Series { colour: 2 * line.colour + first, ..line }));
     }
-    drawn.findings.extend(Finding::lowest_at_the_end(&time));
+    drawn.findings.extend(finding::lowest_at_the_end(&time));
     drawn.figure(time);
     let reduction = Figure::new(
         "Response time saved by pacing",
@@ -118,7 +119,7 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws section 5.8: polling the network interface.
-pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn polling(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-polling"), drawn) else { return };
     let all = rows(found, "rows").iter().filter(|row| !text(row, "server").is_empty()).cloned();
     // Two keys identify a line.
@@ -154,7 +155,7 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws the periodic-timers paper's figure 1.
-pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-framerate"), drawn) else { return };
     let frames = Figure::new(
         "Frames shown in time, by the kernel's tick (figure 1)",
@@ -174,7 +175,7 @@ pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws Table I and figure 8 of Costello and Varghese.
-pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-callout"), drawn) else { return };
     let all = rows(found, "rows");
     let cost = Figure::new(
@@ -187,7 +188,7 @@ pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     let (ours, paper) =
         ((&outstanding as _, &of("set_cancel_us") as _), (&outstanding as _, &of("paper_us") as _));
     let cost = cost.with(curves(all, "kernel", str::to_owned, ours, Some(paper)));
-    drawn.findings.extend(Finding::lowest_at_the_end(&cost));
+    drawn.findings.extend(finding::lowest_at_the_end(&cost));
     drawn.figure(cost);
     drawn.note("The model counts the entries passed; their cost is two fitted constants. The paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
 }

@@ -2,29 +2,30 @@
 
 use serde_json::Value;
 
-use super::super::axis::{Axis, Scale};
-use super::super::digits::digits;
-use super::super::figure::{Drawn, Figure, Finding, Grid, Mark, Series};
+use super::super::finding;
 use super::super::saved::Runs;
 use super::super::value::{number, rows, tamed, text};
 use super::super::verdict;
 use super::{Cell, GREY, cell, linear, log, or_lacks, percentile, points, shown, table, times};
+use softtimers_run::page::axis::{Axis, Scale};
+use softtimers_run::page::digits::digits;
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Draws lateness by method, under both loads.
-pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn lateness(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let title = format!("Lateness by method, {load}");
         let text = "Lateness percentiles of each method: the further right, the rarer. Lower is better.";
         let lines = cells.iter().map(|cell| judged(runs, cell, quantiles(cell, "late")));
         let drawing = Figure::new(title, text, percentile("departures"), log("lateness", "µs")).with(lines);
-        drawn.findings.extend(Finding::lowest(&drawing, 0.99));
+        drawn.findings.extend(finding::lowest(&drawing, 0.99));
         drawn.figure(drawing);
     });
     drawn.note("A method that stays at 10 ms cannot keep up: that is how far it may fall behind before it skips packets.");
 }
 
 /// Draws gaps by method, and which of them are back to back.
-pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn gaps(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let title = format!("CDF of inter-packet gaps, {load}");
         let text = "CDF of inter-packet gaps. A perfectly paced stream is a vertical line at the target.";
@@ -57,7 +58,7 @@ pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws consecutive packets as they arrived.
-pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn strip(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let names = cells.iter().rev().map(|cell| shown(cell, "method")).collect();
         let head = ["method", "packets seen", "most in 100 µs", "longest pause (µs)"];
@@ -88,7 +89,7 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws the CPU cost of punctuality.
-pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let marks = cells.iter().map(|cell| {
             let place = points([cell], times(100.0, "cpu_share"), times(1e-3, "late_ns.p99"));
@@ -102,7 +103,7 @@ pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
 }
 
 /// Draws wake-ups by slack.
-pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn slack(runs: &Runs, drawn: &mut Drawn) {
     let Some(labels) = or_lacks(runs.labels("slack"), drawn) else { return };
     let head = ["slack", "wake-ups a second", "packets a wake-up", "lateness p50 (µs)", "p99 (µs)", "CPU"];
     let mut table = Grid::new("Twenty flows of 100 packets a second", &head);

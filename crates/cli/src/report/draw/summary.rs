@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid};
 use super::super::saved::Runs;
 use super::super::value::{number, rows, text};
-use super::super::verdict::Reason;
 use super::overload::plateau;
+use softtimers_run::page::digits::{digits, percent};
+use softtimers_run::page::figure::{Drawn, Grid};
+use softtimers_run::page::unfit::Reason;
 
 /// A figure of a paper and ours.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -33,13 +33,13 @@ type Trial = (&'static str, &'static str);
 
 impl Headline {
     /// Says whether it is based on a run of this source.
-    pub(in super::super) fn is_of(&self, source: &str) -> bool {
+    pub(crate) fn is_of(&self, source: &str) -> bool {
         self.trials.iter().any(|trial| trial.0 == source)
     }
 }
 
 /// Returns all of them; the papers' figures do not depend on the runs.
-pub(in super::super) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline> {
+pub(crate) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline> {
     HEADLINES.iter().map(|&(what, paper, how, trials, here)| {
         let unfit = trials.iter().filter_map(|(source, trial)| runs.against(source, trial));
         let unfit = unfit.min_by_key(|reason| reason.short).cloned();
@@ -48,7 +48,7 @@ pub(in super::super) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline>
 }
 
 /// Draws one table. A cell without a run says so, and so does one whose run is not fit.
-pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let mut table =
         Grid::new("The papers' figures and ours", &["figure", "the paper", "here", "how it was found"]);
     let mut missing = 0;

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::super::digits::digits;
-use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, GREY, cell, log, or_lacks, percentile, table};
+use softtimers_run::page::digits::digits;
+use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Draws the intervals.
-pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(probe) = or_lacks(runs.only("probe"), drawn) else { return };
     let cpus = rows(probe, "cpus");
     let lines = cpus.iter().take(DRAWN).enumerate();

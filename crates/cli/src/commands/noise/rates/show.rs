@@ -130,7 +130,7 @@ impl RatesReport {
     }
 }
 
-impl Report for RatesReport {
+impl Report<Rates> for RatesReport {
     const SCHEMA: &'static str = "softtimers.noise_rates/1";
 
     fn table(&self) -> Table {
@@ -225,6 +225,6 @@ mod tests {
         let rate = RateCost { hz: 1_000, tick: cost.clone(), smart: cost, ..RateCost::default() };
         let report = RatesReport { energy: Some(vec!["package-0".to_owned()]), idle, rates: vec![rate] };
         let header = "noise of wake-ups at 1000 Hz: 5 rounds of 200 ms, 100 timers, on CPU 0";
-        snapshot::check("noise", "noise-rates", header, &Live::none(), &report);
+        snapshot::check(super::super::super::fields::FIELDS, "noise-rates", header, &Live::none(), &report);
     }
 }

@@ -16,6 +16,8 @@ use super::refusal::Refusal;
 use super::registry::Registry;
 use super::serve::Api;
 use super::show::{ProxiesConfig, ProxiesReport, ProxyReport};
+use softtimers_run::field::Field;
+
 use crate::run::output::{Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -38,6 +40,7 @@ impl Command for Proxies {
     type Config = ProxiesConfig;
     type Report = ProxiesReport;
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+    const FIELDS: &'static [&'static [Field]] = super::super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

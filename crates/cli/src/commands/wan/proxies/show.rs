@@ -5,6 +5,7 @@ use softtimers_wan::Way;
 
 use super::super::carrier::Carrier;
 use super::super::show::{ClientsReport, DirectionReport, InterfacesReport};
+use super::run::Proxies;
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::bytes;
@@ -85,7 +86,7 @@ impl Carried {
     }
 }
 
-impl Report for ProxiesReport {
+impl Report<Proxies> for ProxiesReport {
     const SCHEMA: &'static str = "softtimers.wan-proxies/1";
     const ROWS: Option<&'static str> = Some("proxies");
 

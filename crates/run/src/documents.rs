@@ -1,0 +1,89 @@
+//! Completion scripts and manual pages, generated from the command line's definition.
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+use softtimers_measure::failure::Failure;
+
+use crate::field::{EVERYWHERE, Field, Fields};
+
+/// `softtimers completions`.
+#[derive(Args, Debug, Clone)]
+#[command(
+    after_long_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `softtimers man`.
+#[derive(Args, Debug, Clone)]
+#[command(after_long_help = "Example:\n  softtimers man send | man -l -")]
+pub struct ManArgs {
+    /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
+    #[arg(value_name = "COMMAND")]
+    pub names: Vec<String>,
+}
+
+/// Returns the completion script of the program `name`, whose command line is `whole`, for a shell.
+pub fn completions(args: &CompletionsArgs, whole: &Command, name: &'static str) -> String {
+    let mut script = Vec::new();
+    // clap completes hidden commands too.
+    let visible = whole.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    let arguments = whole.get_arguments().cloned();
+    let mut command =
+        Command::new(name).version(env!("CARGO_PKG_VERSION")).args(arguments).subcommands(visible);
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Returns a manual page of this command line in roff.
+///
+/// # Errors
+/// A usage failure for an unknown subcommand.
+pub fn man(args: &ManArgs, mut command: Command, fields: Fields) -> Result<String, Failure> {
+    command.build();
+    for name in &args.names {
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let known: Vec<&str> = shown.map(Command::get_name).filter(|name| *name != "help").collect();
+        let found = known.contains(&name.as_str()).then(|| command.find_subcommand(name).cloned()).flatten();
+        let Some(found) = found else {
+            let whole = command.get_display_name().unwrap_or(command.get_name()).replace('-', " ");
+            return Err(Failure::usage(if known.is_empty() {
+                format!("no command '{name}'; '{whole}' has no commands of its own")
+            } else {
+                format!("no command '{name}'; there are {}", known.join(", "))
+            }));
+        };
+        command = found;
+    }
+    let mut page = Vec::new();
+    Man::new(command)
+        .render(&mut page)
+        .map_err(|error| Failure::broke_off("writing the manual page", &error))?;
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    let before = page.find(".SH EXTRA").or_else(|| page.find(".SH VERSION")).unwrap_or(page.len());
+    page.insert_str(before, &output(fields(args.names.first().map_or("", String::as_str))));
+    Ok(page)
+}
+
+/// Returns the section on a command's report, in roff; empty for a command without one.
+fn output(fields: &[&[Field]]) -> String {
+    if fields.is_empty() {
+        return String::new();
+    }
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('-', "\\-");
+    let entry = |field: &Field| {
+        let Field { label, unit, meaning } = field;
+        let unit = if unit.is_empty() { String::new() } else { format!(" ({})", escaped(unit)) };
+        // A line of text must not begin like a roff request.
+        format!(".TP\n\\fB{}\\fR{unit}\n\\&{}\n", escaped(label), escaped(meaning))
+    };
+    let own: String = fields.iter().copied().flatten().map(entry).collect();
+    let everywhere: String = EVERYWHERE.iter().map(entry).collect();
+    format!(".SH OUTPUT FIELDS\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
+}
+
+/// The part of the page that applies to all labels.
+const OUTPUT: &str = "A report for people. A dash is a figure that was not measured. With --json the same figures have names of \
+                      their own, and more of them.";

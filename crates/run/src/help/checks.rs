@@ -1,0 +1,63 @@
+//! The rules of the help of all commands, for the tests of the programs.
+
+use clap::Command;
+
+use crate::field::Fields;
+
+/// Lines of 80 columns.
+const SCREEN: usize = 45;
+
+/// Visits each command that has flags, with the words that call it.
+fn each(command: &Command, path: &str, visit: &mut impl FnMut(&Command, &str)) {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
+        let path = format!("{path} {}", below.get_name());
+        if below.has_subcommands() { each(below, &path, visit) } else { visit(below, &path) }
+    }
+}
+
+/// Checks that `-h` of each command fits a screen.
+///
+/// # Panics
+/// If one does not.
+pub fn short_help_fits_a_screen(command: &Command) {
+    let mut long = String::new();
+    each(command, "softtimers", &mut |command, path| {
+        let help = command.clone().bin_name(path).term_width(80).render_help().to_string();
+        let lines = help.lines().count();
+        if lines > SCREEN {
+            long += &format!("{lines} lines:\n{help}\n");
+        }
+    });
+    assert!(long.is_empty(), "{long}");
+}
+
+/// Checks that every flag of a command with many of them stands in a group.
+///
+/// # Panics
+/// If one does not.
+pub fn every_flag_stands_in_a_group_where_there_are_many(command: &Command) {
+    each(command, "softtimers", &mut |command, path| {
+        let flags = || command.get_arguments().filter(|arg| !arg.is_positional());
+        if flags().count() > 10 {
+            let alone: Vec<_> = flags().filter(|arg| arg.get_help_heading().is_none()).collect();
+            assert!(alone.is_empty(), "{path}: {alone:?}");
+        }
+    });
+}
+
+/// Checks that `--help` of each command ends with examples, and says where its labels are explained.
+///
+/// # Panics
+/// If one does not.
+pub fn long_help_ends_with_examples(command: &Command, fields: Fields) {
+    each(command, "softtimers", &mut |command, path| {
+        let help = command.clone().term_width(100).render_long_help().to_string();
+        let (_, examples) = help.split_once("\nExample").unwrap_or_else(|| panic!("{path}: no examples"));
+        assert!(!examples.contains("\nOther:"), "{help}");
+        let name = path.strip_prefix("softtimers ").unwrap();
+        let page =
+            format!("OUTPUT FIELDS of the manual page explain each label: softtimers man {name} | man -l -");
+        assert_eq!(help.contains(&page), !fields(name).is_empty(), "{help}");
+    });
+}
