@@ -27,6 +27,8 @@ enum Op {
         interval: u64,
     },
     Restart(usize),
+    /// Takes one of the latest packets out, if it waits in that flow.
+    RemovePacket(usize, u32),
     Advance(u64),
     /// To the time at which the queue wants to be looked at, and that much later.
     Sleep(u64),
@@ -78,6 +80,7 @@ fn ops() -> impl Strategy<Value = Op> {
             .prop_map(|(pick, not_before, bytes, packets)| Op::Enqueue { pick, not_before, bytes, packets }),
         2 => (any::<usize>(), intervals()).prop_map(|(pick, interval)| Op::SetRate { pick, interval }),
         1 => any::<usize>().prop_map(Op::Restart),
+        2 => (any::<usize>(), 0u32..12).prop_map(|(pick, back)| Op::RemovePacket(pick, back)),
         2 => steps.clone().prop_map(Op::Advance),
         4 => prop_oneof![3 => Just(0u64), 1 => steps].prop_map(Op::Sleep),
         6 => (prop_oneof![2 => Just(usize::MAX), 1 => 0usize..4], 0u8..4)
@@ -156,6 +159,11 @@ impl Pair {
                     self.left[flow] = self.left[flow].map(|(when, _)| (when, false));
                 }
             }
+            Op::RemovePacket(pick, back) => {
+                if let Some(flow) = self.pick(pick) {
+                    self.remove_packet(flow, self.token.saturating_sub(back));
+                }
+            }
             Op::Advance(step) => self.now += step,
             Op::Sleep(late) => {
                 let until = self.queue.poll_at().map_or(self.now, Timestamp::as_nanos);
@@ -193,6 +201,16 @@ impl Pair {
         self.model.see(self.now);
         self.seen.refused += 1;
         assert_eq!((refused.reason, refused.token), (Reject::NoSuchFlow, 7));
+    }
+
+    fn remove_packet(&mut self, flow: usize, token: u32) {
+        let removed = self.queue.remove_packet(self.ids[flow], |other| *other == token);
+        assert_eq!(removed, self.model.remove_packet(flow, token).then_some(token));
+        if removed.is_some() {
+            self.removed += 1;
+            self.seen_of[flow].enqueued -= 1;
+            self.left[flow] = self.left[flow].map(|(when, _)| (when, false));
+        }
     }
 
     fn enqueue(&mut self, flow: usize, not_before: u64, bytes: u32) {

@@ -328,6 +328,53 @@ impl<T> DepartureQueue<T> {
         Ok(())
     }
 
+    /// Takes the first packet of a flow whose token `is_it` names out of the queue, as if it had not been enqueued: those
+    /// behind it move up. `None` if no such packet waits. Ends a quantum of which a part has been handed out.
+    ///
+    /// ```
+    /// use softtimers_core::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+    /// use softtimers_core::{PaceConfig, Rate, Timestamp};
+    ///
+    /// let mut queue = DepartureQueue::new(QueueConfig::default());
+    /// let flow = queue.add_flow(FlowConfig::new(PaceConfig::new(Rate::pps(1_000))))?;
+    /// let at = Timestamp::from_micros;
+    /// for token in ["first", "given up", "last"] {
+    ///     queue.enqueue(at(1_000), flow, 1_200, token)?;
+    /// }
+    /// assert_eq!(queue.remove_packet(flow, |token| *token == "given up"), Some("given up"));
+    /// for (time, sent) in [(1_000, "first"), (2_000, "last")] {
+    ///     let turn = queue.turn(at(time));
+    ///     assert!(matches!(queue.pop_due(&turn), Some(Popped::Departure(packet)) if packet.token == sent));
+    /// }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Cost
+    /// O(n) with n packets of the flow waiting, and as [`set_rate`](Self::set_rate) if it is the first.
+    pub fn remove_packet(&mut self, flow: FlowId, mut is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        let index = self.flows.find(flow.timer())?;
+        let is_first = self.hot.get(index as usize)?.first.token().is_some_and(&mut is_it);
+        let (hot, flow) = (self.hot.get_mut(index as usize)?, self.flows.at_mut(index)?);
+        let token = if is_first {
+            let packet = hot.first.take()?;
+            if hot.first.has_next() {
+                self.packets.advance(&mut hot.first, &mut flow.behind);
+            }
+            packet.token
+        } else {
+            self.packets.unlink(&mut hot.first, &mut flow.behind, is_it)?
+        };
+        flow.hold_until(self.packets.latest_ready(&hot.first));
+        self.packets.discount(1);
+        self.stats.removed += 1;
+        if self.leaving.is_some_and(|batch| batch.flow == index) {
+            self.left();
+        } else if is_first {
+            self.file(index);
+        }
+        Some(token)
+    }
+
     /// Returns the time at which a sleeping program must wake: the earliest release time, plus the slack.
     /// `None` when nothing waits. Checking earlier is harmless; checking later makes packets late.
     ///

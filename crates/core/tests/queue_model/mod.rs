@@ -153,6 +153,19 @@ impl Model {
         flow.waiting.into_iter().map(|packet| packet.token).collect()
     }
 
+    /// Takes the packet with this token out.
+    pub(crate) fn remove_packet(&mut self, flow: usize, token: u32) -> bool {
+        let packets = &mut self.flows[flow].as_mut().unwrap().waiting;
+        let Some(index) = packets.iter().position(|packet| packet.token == token) else { return false };
+        packets.remove(index);
+        if self.leaving.as_ref().is_some_and(|(of, ..)| *of == flow) {
+            self.left();
+        } else if index == 0 {
+            self.file(flow);
+        }
+        true
+    }
+
     pub(crate) fn enqueue(&mut self, now: u64, flow: usize, not_before: u64, bytes: u64, token: u32) -> bool {
         self.see(now);
         let (latest, index) = (self.latest, flow);

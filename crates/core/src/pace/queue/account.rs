@@ -98,7 +98,8 @@ impl<T: fmt::Debug> core::error::Error for Rejected<T> {}
 /// Counters of one flow. At any time `enqueued == sent + expired + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowStats {
-    /// Number of packets accepted.
+    /// Number of packets accepted, without those taken out again
+    /// ([`remove_packet`](super::DepartureQueue::remove_packet)).
     pub enqueued: u64,
     /// Packets handed out to be sent.
     pub sent: u64,
@@ -130,7 +131,7 @@ pub struct QueueStats {
     pub sent: u64,
     /// Packets handed out as expired.
     pub expired: u64,
-    /// Packets that waited when their flow was removed.
+    /// Packets that waited when their flow was removed, or were taken out.
     pub removed: u64,
     /// Packets not accepted; not in `enqueued`.
     pub refused: u64,

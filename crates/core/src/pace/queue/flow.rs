@@ -103,6 +103,13 @@ impl Flow {
         Ok(())
     }
 
+    /// Sets the latest `not_before` of the waiting packets, after one was removed.
+    pub(super) fn hold_until(&mut self, latest_ready: Timestamp) {
+        if let Some(terms) = self.terms.as_deref_mut() {
+            terms.held_until = latest_ready;
+        }
+    }
+
     /// Returns the number of waiting packets, and their bytes.
     pub(super) fn waiting<T>(&self, hot: &Hot<T>) -> (u32, u64) {
         let first = hot.first.bytes();

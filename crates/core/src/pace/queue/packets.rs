@@ -70,6 +70,11 @@ impl<T> Place<T> {
         self.token.is_some()
     }
 
+    /// Returns the token of the packet, if one waits here.
+    pub(super) fn token(&self) -> Option<&T> {
+        self.token.as_ref()
+    }
+
     /// Returns the length of the packet, if one waits here.
     #[inline]
     pub(super) fn bytes(&self) -> Option<u32> {
@@ -137,6 +142,44 @@ impl<T> Packets<T> {
         let before = if fifo.packets == 0 { first } else { &mut self.behind[fifo.last as usize] };
         before.next = index;
         (fifo.last, fifo.packets) = (index, fifo.packets + 1);
+    }
+
+    /// Takes a packet that `is_it` names out of those behind a flow's first.
+    pub(super) fn unlink(
+        &mut self,
+        first: &mut Place<T>,
+        fifo: &mut Fifo,
+        mut is_it: impl FnMut(&T) -> bool,
+    ) -> Option<T> {
+        let (mut before, mut index) = (NONE, first.next);
+        while let Some(place) = self.behind.get_mut(index as usize) {
+            if place.token.as_ref().is_some_and(&mut is_it) {
+                let Packet { bytes, token, .. } = place.take()?;
+                let next = core::mem::replace(&mut place.next, self.free);
+                self.free = index;
+                match self.behind.get_mut(before as usize) {
+                    Some(before) => before.next = next,
+                    None => first.next = next,
+                }
+                fifo.last = if next == NONE { before } else { fifo.last };
+                fifo.packets -= 1;
+                fifo.bytes -= u64::from(bytes);
+                return Some(token);
+            }
+            (before, index) = (index, place.next);
+        }
+        None
+    }
+
+    /// Returns the latest time from which the packets of a flow may leave.
+    pub(super) fn latest_ready(&self, first: &Place<T>) -> Timestamp {
+        let mut latest = if first.is_taken() { first.ready } else { Timestamp::ZERO };
+        let mut index = first.next;
+        while let Some(place) = self.behind.get(index as usize) {
+            latest = latest.max(place.ready);
+            index = place.next;
+        }
+        latest
     }
 
     /// Makes the next packet of a flow its first, after the first was taken.
