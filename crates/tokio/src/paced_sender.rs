@@ -18,7 +18,7 @@
 //!
 //! | dropped or ended | effect |
 //! |---|---|
-//! | the future of [`send_to`](PacedSender::send_to), before it is ready | its datagram does not leave, unless it just has; its scheduled time stays unused |
+//! | the future of [`send_to`](PacedSender::send_to), before it is ready | its datagram does not leave, unless it just has; those behind it move up |
 //! | a flow ([`remove`](PacedSender::remove)) | its waiting datagrams do not leave; their futures return [`SendError::Removed`] |
 //! | the last clone of the sender | queued datagrams leave at their times, then the task ends |
 //! | the sender by [`close`](PacedSender::close), or the runtime | queued datagrams do not leave; their futures return [`SendError::Closed`] |
@@ -194,16 +194,18 @@ impl PacedSender {
     /// futures were first polled.
     ///
     /// Cancel-safe: if you drop it before it is ready, the datagram does not leave, unless it is being sent
-    /// at that moment. Its scheduled time stays unused and counts as waiting until then: a `select!` loop
-    /// that drops the future and makes another waits behind all that it dropped. Keep the future, or use
-    /// [`queue`](Self::queue).
+    /// at that moment, and those behind it move up.
+    ///
+    /// # Cost
+    /// Dropped before it is ready, O(n) with n datagrams of the flow waiting.
     ///
     /// # Errors
     /// [`SendError`] if the queue or the kernel refuses this datagram.
     pub async fn send_to(&self, flow: &Flow, bytes: &[u8]) -> Result<(), SendError> {
         let (done, sent) = oneshot::channel();
         self.enqueue(flow, bytes, Some(done))?;
-        sent.await.unwrap_or(Err(SendError::Closed))
+        let mut awaited = Awaited { sender: self, flow: flow.id, sent };
+        (&mut awaited.sent).await.unwrap_or(Err(SendError::Closed))
     }
 
     /// Queues a datagram, which leaves by itself when its time has come. A refusal by the kernel is counted
@@ -315,6 +317,27 @@ fn wake(mut state: MutexGuard<'_, State>) {
     drop(state);
     if let Some((_, task)) = sleeps {
         task.wake();
+    }
+}
+
+/// A datagram for which somebody waits; dropped before it has left, it is taken out of the queue.
+struct Awaited<'a> {
+    sender: &'a PacedSender,
+    flow: FlowId,
+    sent: oneshot::Receiver<Result<(), SendError>>,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        // It has left if it has been told so; otherwise it is closed, and so known in the queue.
+        self.sent.close();
+        if !self.sent.is_terminated() && self.sent.try_recv().is_err() {
+            // Drops its bytes without the lock.
+            let mut state = self.sender.0.0.lock();
+            let datagram = state.queue.remove_packet(self.flow, Datagram::is_cancelled);
+            state.stats.cancelled += u64::from(datagram.is_some());
+            drop(state);
+        }
     }
 }
 

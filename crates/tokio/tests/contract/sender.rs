@@ -156,7 +156,42 @@ fn a_full_flow_refuses_and_the_others_go_on() {
     });
 }
 
-/// A future that is dropped leaves nothing but its place in the schedule.
+/// A future that is dropped leaves nothing: those behind it move up, and its room in the queue is free.
+#[test]
+fn sends_that_are_given_up_keep_nothing() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = slow(&sender, to).await;
+        assert_eq!(received(&receiver).await, b"first");
+        // Far more than the flow may have waiting, at an hour each.
+        for number in 0..3 * Limits::default().packets {
+            assert!(timeout(micros(1), sender.send_to(&flow, b"given up")).await.is_err(), "{number}");
+            assert_eq!(sender.flow_stats(&flow).unwrap().waiting, 0);
+        }
+        assert_eq!(sender.stats().cancelled, 3 * u64::from(Limits::default().packets));
+        let waits: Vec<_> = ["a", "b", "c", "d"]
+            .map(|bytes| {
+                let sender = sender.clone();
+                tokio::spawn(async move { sender.send_to(&flow, bytes.as_bytes()).await })
+            })
+            .into_iter()
+            .collect();
+        while sender.stats().queue.waiting < 4 {
+            sleep(micros(100)).await;
+        }
+        waits[0].abort();
+        waits[2].abort();
+        while sender.stats().queue.waiting > 2 {
+            sleep(micros(100)).await;
+        }
+        sender.set_rate(&flow, Rate::pps(10_000)).unwrap();
+        let mut left = [received(&receiver).await, received(&receiver).await];
+        left.sort();
+        assert_eq!(left, [b"b", b"d"]);
+    });
+}
+
+/// A future that is dropped before its time does not leave.
 #[test]
 fn a_send_is_safe_to_cancel() {
     on_each(async || {
