@@ -87,6 +87,23 @@ const fn size_of_answer<T>(_: fn() -> T) -> usize {
     size_of::<T>()
 }
 
+/// Returns whether the clock of this runtime is paused now.
+#[cfg(all(target_os = "linux", feature = "test-util"))]
+#[expect(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
+pub(crate) fn stands_still() -> bool {
+    let (before, real) = (now(), std::time::Instant::now());
+    while real == std::time::Instant::now() {
+        std::hint::spin_loop();
+    }
+    now() == before
+}
+
+/// Off Linux nobody needs to know.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn was_paused() -> bool {
+    false
+}
+
 /// Returns whether the clock of this runtime was paused: tokio's time then does not lie between two readings
 /// of the real one.
 #[cfg(target_os = "linux")]

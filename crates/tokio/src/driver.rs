@@ -17,10 +17,11 @@
 //! Due timers are woken by the thread that finds them, never under a lock. If a waker panics, the panic is
 //! caught and counted ([`DriverStats::waker_panics`]), and all others are still woken.
 //!
-//! # Shutdown, paused clock, other systems
+//! # No descriptor, shutdown, paused clock, other systems
 //!
 //! | when | then |
 //! |---|---|
+//! | the kernel refuses a descriptor | a timer that begins to wait is tokio's, and the next one tries again; counted ([`DriverStats::fallen_back`]) and said once on standard error |
 //! | the runtime shuts down | pending timers are woken; polling one elsewhere panics, as with tokio's |
 //! | tokio's clock was paused before the runtime's first timer | its timers are tokio's, and obey the paused clock |
 //! | it is paused later | the timers panic when next polled, with that reason |
@@ -42,9 +43,11 @@ mod registry;
 mod runtimes;
 #[cfg(target_os = "linux")]
 mod task;
+#[cfg(all(target_os = "linux", feature = "test-util"))]
+mod virtual_time;
 
 use std::io;
-use std::panic::{Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,7 +147,7 @@ impl DriverBuilder {
     }
 }
 
-/// Counters of a [`Driver`] since its beginning; all zero if it uses tokio's timers.
+/// Counters of a [`Driver`] since its beginning; zero, but for `fallen_back`, if it uses tokio's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DriverStats {
@@ -164,6 +167,8 @@ pub struct DriverStats {
     pub polled: Duration,
     /// Wakers that panicked when they were called.
     pub waker_panics: u64,
+    /// Waits of this process that tokio's timers served, because the kernel refused a descriptor.
+    pub fallen_back: u64,
 }
 
 impl Driver {
@@ -174,24 +179,17 @@ impl Driver {
     /// and spawns a task.
     ///
     /// # Panics
-    /// Outside of a runtime; in one built without `enable_io`; if the kernel refuses a descriptor.
+    /// Outside of a runtime, in one that is shutting down, and in one built without `enable_io`.
     #[track_caller]
     pub fn current() -> Driver {
-        Driver { timers: registry::current() }
+        Driver { timers: registry::current(None) }
     }
 
-    /// Returns the driver for a timer that was made at `made`. A panic names that place, because the polling
-    /// place does not help.
+    /// Returns the driver for a timer that was made at `made`. A panic names that place, too: the line that polls it may be
+    /// a runtime's.
+    #[track_caller]
     pub(crate) fn of_timer(made: &'static Location<'static>) -> Driver {
-        Driver::if_started().unwrap_or_else(|| match catch_unwind(Driver::current) {
-            Ok(driver) => driver,
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text =
-                    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no timers for this runtime");
-                panic!("{text}\nThe timer was made at {made}.")
-            }
-        })
+        Driver { timers: registry::current(Some(made)) }
     }
 
     /// Returns the settings for the driver of this runtime, to be made before its first timer.
@@ -218,7 +216,7 @@ impl Driver {
         self.timers.as_ref().map_or(0, |timers| timers.trigger(source, crate::clock::timestamp()))
     }
 
-    /// Returns whether the timers are soft ones: not off Linux, and not where tokio's clock is paused.
+    /// Returns whether the timers are soft ones: not off Linux, not without a descriptor, and not where tokio's clock is paused.
     pub fn is_soft(&self) -> bool {
         self.timers.is_some()
     }
@@ -231,7 +229,33 @@ impl Driver {
 
     /// Returns the counters since the beginning.
     pub fn stats(&self) -> DriverStats {
-        self.timers.as_ref().map_or_else(DriverStats::default, |timers| timers.stats())
+        let of_tokio = || DriverStats { fallen_back: registry::fallen_back(), ..DriverStats::default() };
+        self.timers.as_ref().map_or_else(of_tokio, |timers| timers.stats())
+    }
+
+    /// Starts the timers of this runtime on a virtual clock, which is paused.
+    #[cfg(all(feature = "test-util", target_os = "linux"))]
+    #[track_caller]
+    pub(crate) fn start_virtual() {
+        registry::start_virtual();
+    }
+
+    #[cfg(all(feature = "test-util", target_os = "linux"))]
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.timers.as_ref().is_some_and(|timers| timers.bell().is_some())
+    }
+
+    /// Returns once nothing is left to do at the present virtual time.
+    #[cfg(all(feature = "test-util", target_os = "linux"))]
+    pub(crate) async fn settled(&self) {
+        if let Some(bell) = self.timers.as_ref().and_then(|timers| timers.bell()) {
+            bell.settled().await;
+        }
+    }
+
+    /// Returns whether a runtime without soft timers may get some later: it has neither a paused clock nor a descriptor.
+    pub(crate) fn is_short_of_descriptors() -> bool {
+        cfg!(target_os = "linux") && !crate::clock::was_paused()
     }
 
     /// Returns the shared timers of this runtime.

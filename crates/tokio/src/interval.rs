@@ -1,6 +1,7 @@
 //! [`Interval`]: ticks at a period, on a schedule that does not drift.
 
-use std::future::poll_fn;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -71,11 +72,12 @@ impl Interval {
     /// Waits for the next tick; returns the time it was scheduled for.
     ///
     /// Cancel-safe: dropping a `tick` before it is ready loses none.
-    pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
+    pub fn tick(&mut self) -> impl Future<Output = Instant> + Send + '_ {
+        Tick(self)
     }
 
     /// As [`tick`](Self::tick). While pending, the task of the latest `cx` is woken for it.
+    #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let now = ready!(self.timer.poll(cx)).map_or_else(clock::now, clock::instant_of);
         let tick = self.scheduled;
@@ -127,5 +129,17 @@ impl Interval {
     /// Returns the time from one tick to the next.
     pub fn period(&self) -> Duration {
         self.period
+    }
+}
+
+/// Future of [`Interval::tick`]: not an `async fn`, so that a panic names the line that waits.
+struct Tick<'a>(&'a mut Interval);
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        self.0.poll_tick(cx)
     }
 }

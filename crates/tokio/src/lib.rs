@@ -63,7 +63,10 @@ mod missed_tick;
 #[cfg(target_os = "linux")]
 pub mod paced_sender;
 pub mod pacer;
+pub mod shared_pacer;
 pub mod sleep;
+#[cfg(all(feature = "test-util", target_os = "linux"))]
+pub mod test;
 pub mod timeout;
 mod timer;
 #[cfg(feature = "tower")]
@@ -90,6 +93,7 @@ pub use interval::{Interval, interval, interval_at};
 #[cfg(target_os = "linux")]
 pub use paced_sender::PacedSender;
 pub use pacer::Pacer;
+pub use shared_pacer::{KeyedPacer, SharedPacer};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 #[cfg(feature = "tower")]

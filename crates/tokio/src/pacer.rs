@@ -1,6 +1,7 @@
 //! [`Pacer`]: departures at a rate, awaited one by one.
 
-use std::future::poll_fn;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -84,8 +85,8 @@ impl Pacer {
     /// so dropping the future loses nothing.
     ///
     /// A recording that [is over](RateClock::is_over) has no next departure: this waits for good.
-    pub async fn ready(&mut self) {
-        poll_fn(|cx| self.poll_ready(cx)).await;
+    pub fn ready(&mut self) -> impl Future<Output = ()> + Send + '_ {
+        Ready(self)
     }
 
     /// Waits until the next departure may leave and counts it as departed: [`ready`](Self::ready) and
@@ -106,18 +107,18 @@ impl Pacer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
-    pub async fn tick(&mut self) -> Instant {
-        let now = poll_fn(|cx| self.poll_ready_at(cx)).await.unwrap_or_else(clock::timestamp);
-        self.departed_at(now, 1, 1);
-        clock::instant_of(now)
+    pub fn tick(&mut self) -> impl Future<Output = Instant> + Send + '_ {
+        Tick(self)
     }
 
     /// As [`ready`](Self::ready).
+    #[track_caller]
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_ready_at(cx).map(drop)
     }
 
     /// Polls as `poll_ready` does. Returns the time if the clock was read.
+    #[track_caller]
     fn poll_ready_at(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         let now = ready!(self.timer.poll(cx));
         if !self.started {
@@ -176,5 +177,31 @@ impl Pacer {
 
     fn wait_until(&mut self, next: Timestamp) {
         self.timer.reset(clock::instant_of(next));
+    }
+}
+
+/// Future of [`Pacer::ready`]: not an `async fn`, so that a panic names the line that waits.
+struct Ready<'a>(&'a mut Pacer);
+
+impl Future for Ready<'_> {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_ready(cx)
+    }
+}
+
+/// Future of [`Pacer::tick`].
+struct Tick<'a>(&'a mut Pacer);
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        let now = ready!(self.0.poll_ready_at(cx)).unwrap_or_else(clock::timestamp);
+        self.0.departed_at(now, 1, 1);
+        Poll::Ready(clock::instant_of(now))
     }
 }

@@ -64,6 +64,7 @@ pub struct Sleep {
 
 impl Sleep {
     /// A sleep of the runtime that `driver` is of, wherever this is called: no look-up.
+    #[track_caller]
     pub fn on(driver: &Driver, deadline: Instant) -> Sleep {
         Sleep { timer: Timer::on(driver, deadline) }
     }
@@ -84,7 +85,7 @@ impl Sleep {
         self
     }
 
-    /// Returns when it is to end.
+    /// Returns when it is to end, as it was given.
     pub fn deadline(&self) -> Instant {
         self.timer.deadline()
     }
@@ -99,6 +100,7 @@ impl Sleep {
     ///
     /// # Cost
     /// O(1), to a later time one write; the first time an allocation, too. No system call unless it becomes the earliest of all.
+    #[track_caller]
     pub fn reset(&mut self, deadline: Instant) {
         self.timer.reset(deadline);
     }
@@ -107,6 +109,7 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.timer.poll(cx).map(drop)
     }

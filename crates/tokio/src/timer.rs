@@ -15,7 +15,7 @@
 
 use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -30,22 +30,22 @@ use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// Not known yet while it is [new](Of::New).
+    /// Not known yet while it is [new](Owner::New).
     due: Timestamp,
     slack: Slack,
-    of: Of,
+    owner: Owner,
     elapsed: bool,
 }
 
-/// The owner of the timer.
+/// Who serves the timer.
 #[derive(Debug)]
-enum Of {
-    /// Without a runtime, as it was made. Most time-outs never get further.
+enum Owner {
+    /// Nobody: as it was made. Most time-outs never get further.
     New(New),
-    /// Without a runtime, with a due time; made in this place.
-    Unregistered(Place),
+    /// Nobody yet, with a deadline.
+    Nobody(Unregistered),
     Soft(Soft),
-    Tokio(Pin<Box<tokio::time::Sleep>>),
+    Tokio(OfTokio),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +53,16 @@ struct New {
     made: Instant,
     /// In nanoseconds, which takes less room than a [`Duration`].
     delay: u64,
-    place: Place,
+    place: &'static Location<'static>,
 }
 
-type Place = &'static Location<'static>;
+#[derive(Clone, Copy, Debug)]
+struct Unregistered {
+    /// As it was given: a timestamp cannot represent all of them.
+    deadline: Instant,
+    /// Where it was made, or moved to this deadline.
+    place: &'static Location<'static>,
+}
 
 #[derive(Debug)]
 struct Soft {
@@ -64,6 +70,13 @@ struct Soft {
     registration: Registration,
     /// The task that it wakes, as long as it is pending.
     wakes: Identity,
+}
+
+#[derive(Debug)]
+struct OfTokio {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    /// The runtime has soft timers as soon as the kernel gives it a descriptor.
+    stopgap: bool,
 }
 
 /// Identifies the task of a waker, without holding the waker.
@@ -86,7 +99,7 @@ impl Timer {
     /// Makes a timer for the runtime in which it is first polled before its deadline.
     #[track_caller]
     pub(crate) fn new(deadline: Instant) -> Self {
-        Timer::of(Of::Unregistered(Location::caller()), clock::timestamp_of(deadline))
+        Timer::owned(Owner::nobody(deadline, Location::caller()), clock::timestamp_of(deadline))
     }
 
     /// `delay` from now, or far ahead.
@@ -95,26 +108,33 @@ impl Timer {
     pub(crate) fn after(delay: Duration) -> Self {
         let delay = delay.min(clock::FAR).as_nanos() as u64;
         let new = New { made: clock::now(), delay, place: Location::caller() };
-        Timer::of(Of::New(new), Timestamp::ZERO)
+        Timer::owned(Owner::New(new), Timestamp::ZERO)
     }
 
     /// Makes a timer of this driver's runtime.
+    #[track_caller]
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
         let due = clock::timestamp_of(deadline);
-        Timer::of(Of::driver(driver.clone(), due), due)
+        let owner = if keeps(deadline, due) {
+            Owner::served_by(driver.clone(), deadline)
+        } else {
+            Owner::nobody(deadline, Location::caller())
+        };
+        Timer::owned(owner, due)
     }
 
     #[inline]
-    fn of(of: Of, due: Timestamp) -> Self {
-        Timer { due, slack: Slack::DEFAULT, of, elapsed: false }
+    fn owned(owner: Owner, due: Timestamp) -> Self {
+        Timer { due, slack: Slack::DEFAULT, owner, elapsed: false }
     }
 
-    /// Returns its deadline; the epoch, if the deadline lies before it.
+    /// Returns its deadline, as it was given.
     pub(crate) fn deadline(&self) -> Instant {
-        match &self.of {
-            Of::New(new) => new.made + Duration::from_nanos(new.delay),
-            Of::Tokio(sleep) => sleep.deadline(),
-            Of::Unregistered(_) | Of::Soft(_) => clock::instant_of(self.due),
+        match &self.owner {
+            Owner::New(new) => new.made + Duration::from_nanos(new.delay),
+            Owner::Tokio(of_tokio) => of_tokio.sleep.deadline(),
+            Owner::Nobody(nobody) => nobody.deadline,
+            Owner::Soft(_) => clock::instant_of(self.due),
         }
     }
 
@@ -125,8 +145,8 @@ impl Timer {
     }
 
     pub(crate) fn is_elapsed(&self) -> bool {
-        match &self.of {
-            Of::Tokio(sleep) => sleep.is_elapsed(),
+        match &self.owner {
+            Owner::Tokio(of_tokio) => of_tokio.sleep.is_elapsed(),
             _ => self.elapsed,
         }
     }
@@ -138,9 +158,10 @@ impl Timer {
     ///
     /// # Panics
     /// If it has to wait and has no runtime, outside of a runtime.
+    #[track_caller]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
-        if let Of::Tokio(sleep) = &mut self.of {
-            return sleep.as_mut().poll(cx).map(|()| None);
+        if let Owner::Tokio(of_tokio) = &mut self.owner {
+            return of_tokio.sleep.as_mut().poll(cx).map(|()| None);
         }
         let progress = ready!(coop::poll_proceed(cx));
         let polled = self.poll_soft(cx);
@@ -150,16 +171,17 @@ impl Timer {
         polled
     }
 
+    #[track_caller]
     fn poll_soft(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         if self.elapsed {
             return Poll::Ready(None);
         }
-        let now = self.look();
+        let now = self.read_clock();
         if now >= self.due {
             self.elapsed = true;
             // Before the trigger state, which would wake this very task.
-            match &mut self.of {
-                Of::Soft(soft) => {
+            match &mut self.owner {
+                Owner::Soft(soft) => {
                     soft.take_back();
                     soft.timers.trigger_in_passing(now);
                 }
@@ -169,79 +191,162 @@ impl Timer {
             }
             return Poll::Ready(Some(now));
         }
-        self.wait(cx, now).map(|()| None)
+        if self.due == Timestamp::MAX {
+            // In some hundred years.
+            return Poll::Pending;
+        }
+        self.find_owner();
+        match &mut self.owner {
+            Owner::Soft(soft) => {
+                // A near one wakes the driver's task, which checks the clock itself.
+                let is_far = clock::PAUSABLE && self.due.saturating_duration_since(now) > NEAR;
+                if soft.register(cx.waker(), now, self.due, self.slack) && is_far {
+                    soft.timers.check_clock(now);
+                }
+                // Also for a registered timer: one woken early by the timers' end has to panic.
+                soft.timers.check();
+                soft.timers.trigger_in_passing(now);
+                Poll::Pending
+            }
+            Owner::Tokio(of_tokio) => of_tokio.sleep.as_mut().poll(cx).map(|()| None),
+            Owner::New(_) | Owner::Nobody(_) => unreachable!("it has an owner now"),
+        }
     }
 
     /// Returns the time; at the first poll of a long timer, the time when it was made: a clock read is a
     /// fifth of such a timer's cost.
-    fn look(&mut self) -> Timestamp {
-        let Of::New(New { made, delay, place }) = self.of else { return clock::timestamp() };
-        let made = clock::timestamp_of(made);
+    fn read_clock(&mut self) -> Timestamp {
+        let Owner::New(New { made, delay, place }) = self.owner else { return clock::timestamp() };
         let delay = Duration::from_nanos(delay);
+        self.owner = Owner::nobody(made + delay, place);
+        let made = clock::timestamp_of(made);
         self.due = made + delay;
-        self.of = Of::Unregistered(place);
         if delay >= LONG { made } else { clock::timestamp() }
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
-        if let Of::Unregistered(place) = self.of {
-            self.of = Of::driver(Driver::of_timer(place), self.due);
-        }
-        match &mut self.of {
-            Of::Soft(soft) => {
-                soft.register(cx.waker(), now, self.due, self.slack);
-                soft.timers.trigger_in_passing(now);
-                Poll::Pending
-            }
-            Of::Tokio(sleep) => sleep.as_mut().poll(cx),
-            Of::New(_) | Of::Unregistered(_) => unreachable!("it has a runtime now"),
+    /// Gives it to the timers of the current runtime, unless it has an owner.
+    #[track_caller]
+    fn find_owner(&mut self) {
+        if let Owner::Nobody(Unregistered { deadline, place }) = self.owner {
+            self.owner = Owner::served_by(Driver::of_timer(place), deadline);
         }
     }
 
     /// Moves the deadline. A waiting task now waits for the new one.
+    #[track_caller]
     pub(crate) fn reset(&mut self, deadline: Instant) {
-        match &mut self.of {
-            Of::Tokio(sleep) => sleep.as_mut().reset(deadline),
-            of => {
-                self.due = clock::timestamp_of(deadline);
-                self.elapsed = false;
-                if let Of::New(new) = of {
-                    *of = Of::Unregistered(new.place);
-                } else if let Of::Soft(soft) = of {
-                    // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
-                    if soft.timers.reset(&mut soft.registration, self.slack, self.due).is_err() {
-                        soft.wakes = Identity::NONE;
-                    }
+        let due = clock::timestamp_of(deadline);
+        match &mut self.owner {
+            Owner::Tokio(of_tokio) if !of_tokio.stopgap || !of_tokio.sleep.is_elapsed() => {
+                of_tokio.sleep.as_mut().reset(deadline);
+            }
+            Owner::Soft(soft) if keeps(deadline, due) => {
+                // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
+                if soft.timers.reset(&mut soft.registration, self.slack, due).is_err() {
+                    soft.wakes = Identity::NONE;
                 }
             }
+            Owner::New(New { place, .. }) | Owner::Nobody(Unregistered { place, .. }) => {
+                self.owner = Owner::nobody(deadline, place);
+            }
+            Owner::Soft(_) | Owner::Tokio(_) => self.owner = Owner::nobody(deadline, Location::caller()),
         }
+        self.due = due;
+        self.elapsed = false;
+    }
+
+    /// Sets it to wake this crate's own `waker` at `due`: outside of any task's budget, and without a look at other
+    /// timers, which would call wakers. Returns false if that time has come for tokio's timers.
+    ///
+    /// # Panics
+    /// As [`poll`](Self::poll).
+    #[track_caller]
+    pub(crate) fn set(&mut self, now: Timestamp, due: Timestamp, waker: &Waker) -> bool {
+        self.reset(clock::instant_of(due));
+        self.find_owner();
+        match &mut self.owner {
+            Owner::Soft(soft) => {
+                soft.register(waker, now, due, self.slack);
+                soft.timers.check();
+                true
+            }
+            Owner::Tokio(of_tokio) => {
+                let sleep = pin!(coop::unconstrained(of_tokio.sleep.as_mut()));
+                sleep.poll(&mut Context::from_waker(waker)).is_pending()
+            }
+            Owner::New(_) | Owner::Nobody(_) => unreachable!("it has an owner now"),
+        }
+    }
+
+    /// Takes it back: it wakes nobody.
+    pub(crate) fn unset(&mut self) {
+        match &mut self.owner {
+            Owner::Soft(soft) => soft.take_back(),
+            Owner::Tokio(OfTokio { sleep, .. }) => {
+                self.owner = Owner::nobody(sleep.deadline(), Location::caller());
+            }
+            Owner::New(_) | Owner::Nobody(_) => {}
+        }
+    }
+
+    /// Returns whether it may be set from any thread, at any time: not when its runtime has ended, and not where
+    /// tokio's timers serve, which panic then.
+    pub(crate) fn may_be_set_anywhere(&self) -> bool {
+        matches!(&self.owner, Owner::Soft(soft) if !soft.timers.has_ended())
+    }
+
+    /// Returns whether the timers that it belongs to have ended, and this is not their runtime, shutting down.
+    ///
+    /// # Panics
+    /// If they have ended for another reason than their runtime's end.
+    #[track_caller]
+    pub(crate) fn is_of_the_past(&self) -> bool {
+        match &self.owner {
+            Owner::Soft(soft) => soft.timers.has_ended() && !soft.timers.is_shutting_down_here(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the timers that it belongs to have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&self.owner, Owner::Soft(soft) if soft.timers.has_ended())
     }
 }
 
-impl Of {
-    fn driver(driver: Driver, due: Timestamp) -> Self {
+/// Returns whether a timer of this deadline can be due, and remembers it to the nanosecond.
+fn keeps(deadline: Instant, due: Timestamp) -> bool {
+    due != Timestamp::ZERO && due != Timestamp::MAX && clock::instant_of(due) == deadline
+}
+
+impl Owner {
+    fn nobody(deadline: Instant, place: &'static Location<'static>) -> Self {
+        Owner::Nobody(Unregistered { deadline, place })
+    }
+
+    #[track_caller]
+    fn served_by(driver: Driver, deadline: Instant) -> Self {
         match driver.into_timers() {
             Some(timers) => {
-                Of::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NONE })
+                Owner::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NONE })
             }
-            None => Of::Tokio(Box::pin(tokio::time::sleep_until(clock::instant_of(due)))),
+            None => {
+                let sleep = Box::pin(tokio::time::sleep_until(deadline));
+                Owner::Tokio(OfTokio { sleep, stopgap: Driver::is_short_of_descriptors() })
+            }
         }
     }
 }
 
 impl Soft {
-    fn register(&mut self, waker: &Waker, now: Timestamp, due: Timestamp, slack: Slack) {
+    /// Sets it for this waker; returns whether it was not yet.
+    fn register(&mut self, waker: &Waker, now: Timestamp, due: Timestamp, slack: Slack) -> bool {
         let identity = Identity::of(waker);
-        if self.wakes != identity {
+        let anew = self.wakes != identity;
+        if anew {
             drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
             self.wakes = identity;
-            // A near one wakes the driver's task, which checks the clock itself.
-            if clock::PAUSABLE && due.saturating_duration_since(now) > NEAR {
-                self.timers.check_clock(now);
-            }
         }
-        // Also for a registered timer: one woken early by the timers' end has to panic.
-        self.timers.check();
+        anew
     }
 
     fn take_back(&mut self) {
@@ -294,6 +399,29 @@ mod tests {
         let mut timer = Timer::after(Duration::from_nanos(1));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(timer.poll(&mut cx).is_ready());
+    }
+
+    /// Also one before the machine's start, and one in a thousand years.
+    #[tokio::test]
+    async fn a_deadline_is_returned_as_given() {
+        let now = Instant::now();
+        let year = Duration::from_secs(86_400 * 365);
+        let far = now.checked_add(1_000 * year).unwrap_or(now);
+        let past = now.checked_sub(10 * year).unwrap_or(now);
+        let mut cx = Context::from_waker(Waker::noop());
+        for (given, over) in [(now, true), (past, true), (far, false), (now + year, false)] {
+            let mut timers = [Timer::new(given), Timer::on(&Driver::current(), given), Timer::after(LONG)];
+            timers[2].reset(given);
+            for timer in &mut timers {
+                assert_eq!(timer.deadline(), given);
+                assert_eq!(timer.poll(&mut cx).is_ready(), over);
+                assert_eq!(timer.deadline(), given);
+                timer.reset(now + year);
+                assert!(timer.poll(&mut cx).is_pending());
+                timer.reset(given);
+                assert_eq!((timer.deadline(), timer.poll(&mut cx).is_ready()), (given, over));
+            }
+        }
     }
 
     /// A program may have a hundred thousand of them in its futures.

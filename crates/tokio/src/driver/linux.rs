@@ -15,7 +15,9 @@ use softtimers::shared::{self, Entry, Found, Remote};
 use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
 use tokio::runtime::{self, RuntimeFlavor};
 
-use super::DriverStats;
+#[cfg(feature = "test-util")]
+use super::virtual_time::Bell;
+use super::{DriverStats, registry};
 use crate::clock;
 
 #[derive(Debug)]
@@ -30,6 +32,9 @@ pub(crate) struct Timers {
     /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
     counts: Counts,
+    /// Rings for the task that moves a virtual clock, where one serves these timers.
+    #[cfg(feature = "test-util")]
+    bell: Option<Bell>,
 }
 
 /// Counters that each turn writes, in other cache lines than those that each poll of a timer reads.
@@ -74,7 +79,26 @@ impl Timers {
             metrics: (handle.runtime_flavor() == RuntimeFlavor::MultiThread).then(|| handle.metrics()),
             governor: Mutex::new(Governor::new(idle)),
             counts: Counts::default(),
+            #[cfg(feature = "test-util")]
+            bell: None,
         }
+    }
+
+    /// Makes timers that a virtual clock serves, instead of a descriptor.
+    #[cfg(feature = "test-util")]
+    pub(super) fn on_virtual_clock(remote: Remote<Entry<Waker>>, handle: &runtime::Handle) -> Self {
+        Timers { bell: Some(Bell::default()), ..Timers::new(remote, handle, Idle::park()) }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(super) fn bell(&self) -> Option<&Bell> {
+        self.bell.as_ref()
+    }
+
+    /// Returns the earliest time at which one may be due; `None` while none is pending.
+    #[cfg(feature = "test-util")]
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.remote.poll_at().map(|_| self.remote.gate())
     }
 
     /// Sets the timer to wake `waker` at `due`. Returns the previous waker, to be dropped without a lock:
@@ -87,7 +111,26 @@ impl Timers {
         slack: Slack,
         waker: Waker,
     ) -> Option<Waker> {
-        timer.set(&self.remote, now, due, slack, waker)
+        let before = timer.set(&self.remote, now, due, slack, waker);
+        self.ring();
+        before
+    }
+
+    /// Tells the task of a virtual clock that a deadline has changed.
+    #[inline]
+    fn ring(&self) {
+        #[cfg(feature = "test-util")]
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
+    }
+
+    /// Returns whether a virtual clock serves these timers.
+    fn is_virtual(&self) -> bool {
+        #[cfg(feature = "test-util")]
+        return self.bell.is_some();
+        #[cfg(not(feature = "test-util"))]
+        false
     }
 
     #[inline]
@@ -97,7 +140,9 @@ impl Timers {
         slack: Slack,
         due: Timestamp,
     ) -> Result<(), NotPending> {
-        timer.reset(&self.remote, slack, clock::timestamp, due)
+        let moved = timer.reset(&self.remote, slack, clock::timestamp, due);
+        self.ring();
+        moved
     }
 
     /// Returns the waker that it had, as [`set`](Self::set) does.
@@ -249,7 +294,7 @@ impl Timers {
         self.governor().wait(clock::timestamp(), None);
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.end.get().is_some()
     }
 
@@ -262,27 +307,34 @@ impl Timers {
     ///
     /// # Panics
     /// If the timers have ended, unless the caller's own runtime is shutting down.
+    #[inline]
+    #[track_caller]
     pub(crate) fn check(&self) {
-        match self.end.get() {
-            None => {}
+        let Some(end) = self.end.get() else { return };
+        match end {
             // The driver's task is dropped before others: a worker may be polling one at this moment. That
             // task is about to be dropped as well.
-            Some(End::ShutDown) if self.is_current() => {}
-            Some(End::ShutDown) => {
+            End::ShutDown if self.is_current() => {}
+            End::ShutDown => {
                 panic!("this timer belongs to a tokio runtime that is being, or has been, shut down")
             }
-            Some(End::ClockPaused) => panic!(
+            End::ClockPaused => panic!(
                 "tokio's clock was paused after the runtime's first soft timer; pause it before, for example with \
-                 `start_paused = true`, and softtimers-tokio uses tokio's timers"
+                 `start_paused = true` or `softtimers_tokio::test::pause`"
             ),
-            Some(End::Failed(error)) => panic!("the timer driver of this runtime failed: {error}"),
+            End::Failed(error) => panic!("the timer driver of this runtime failed: {error}"),
         }
+    }
+
+    /// Returns whether this thread is in the runtime of these timers, which is shutting down.
+    pub(crate) fn is_shutting_down_here(&self) -> bool {
+        matches!(self.end.get(), Some(End::ShutDown)) && self.is_current()
     }
 
     /// Ends the timers if tokio's clock, which read `now` before a timer was set, stands still: that timer
     /// would keep its task waiting until the real clock gets there, and then panic.
     pub(crate) fn check_clock(&self, now: Timestamp) {
-        if clock::timestamp() == now && clock::was_paused() {
+        if !self.is_virtual() && clock::timestamp() == now && clock::was_paused() {
             self.end(End::ClockPaused);
         }
     }
@@ -297,6 +349,7 @@ impl Timers {
             set: backup.set,
             wake_ups: backup.expirations,
             polled: self.governor().polling().time,
+            fallen_back: registry::fallen_back(),
             waker_panics: self.counts.waker_panics.load(Ordering::Relaxed),
         }
     }

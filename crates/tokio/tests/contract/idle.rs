@@ -90,22 +90,6 @@ fn a_policy_is_chosen_before_the_first_timer() {
     });
 }
 
-/// A runtime without I/O cannot wait for a descriptor: the panic names the line where the timer was made and what to do.
-#[test]
-fn a_runtime_without_io_is_refused_by_the_line_of_the_timer() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let line = line!() + 1;
-    let waits = sleep(Duration::from_secs(3_600));
-    let panic = runtime.block_on(
-        tokio::task::LocalSet::new()
-            .run_until(async { tokio::task::spawn_local(waits).await.unwrap_err().into_panic() }),
-    );
-    let text = panic.downcast_ref::<String>().unwrap();
-    assert!(text.contains("enable_io") && text.contains(&format!("idle.rs:{line}:")), "{text}");
-    let text = std::panic::catch_unwind(|| runtime.block_on(async { Driver::current() })).unwrap_err();
-    assert!(text.downcast_ref::<String>().unwrap().contains("enable_io"));
-}
-
 /// Dense timers whose wake-ups are kept apart: fewer of them than events, and none is early.
 #[test]
 fn wake_ups_are_kept_apart() {

@@ -12,6 +12,7 @@ mod own_network;
 mod pacing;
 mod paused;
 mod sender;
+mod shared_pace;
 mod shutdown;
 mod timeouts;
 mod triggers;
