@@ -2,7 +2,8 @@
 //!
 //! *Timer slack* is by how much the kernel may delay a thread's sleeps to share wake-ups. It is 50 µs by
 //! default, which is the main reason why sleeping seems coarse. It applies to `ppoll`, `epoll_pwait2` and
-//! `nanosleep`, not to a `timerfd`.
+//! `nanosleep`, not to a `timerfd`. A real-time thread has none; whatever it starts has none either, also once it
+//! is ordinary, and a thread that leaves a real-time class has the default again.
 //!
 //! The *slice* is how long the scheduler lets a thread run before it looks for another, a few
 //! milliseconds. EEVDF, the scheduler of Linux since 6.6, serves the shorter request first: a thread with a
@@ -49,13 +50,15 @@ pub struct TimerSlack {
 impl TimerSlack {
     /// Sets the slack of this thread to `slack`, and to 1 ns if that is zero.
     ///
-    /// A real-time thread has no slack; there this does nothing, and succeeds.
+    /// A real-time thread has no slack; there this does nothing, and succeeds. If the thread leaves its class
+    /// while the guard lives, it has the default slack: hold it anew.
     ///
     /// # Errors
     /// If a sandbox forbids `prctl`.
     pub fn hold(slack: Duration) -> io::Result<Self> {
         let before = NonZeroU64::new(current_timer_slack()?);
-        // The kernel reads zero as "the default", which is the opposite.
+        // The kernel reads zero as "the default", which is the opposite. A thread that had none was started by a
+        // real-time one: its default is none, so zero restores that as well.
         let nanos = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
         set_current_timer_slack(NonZeroU64::new(nanos))?;
         Ok(Self { before, _thread: PhantomData })

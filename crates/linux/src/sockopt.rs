@@ -96,17 +96,18 @@ pub fn set_coalescing(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     set_flag(socket, libc::SOL_UDP, libc::UDP_GRO, on)
 }
 
-/// Lets a receive poll the device for `micros` before it sleeps.
+/// Lets a receive poll the device for `micros` before it sleeps. Needs no right on Linux 6.18; older kernels want
+/// `CAP_NET_ADMIN` to raise it, as socket(7) says.
 pub fn set_busy_poll(socket: BorrowedFd<'_>, micros: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros.into())
 }
 
-/// Lets such a poll take up to `packets` of the device's; with more than 64, only with `CAP_NET_ADMIN`.
+/// Lets such a poll take up to `packets` of the device's. Needs `CAP_NET_ADMIN`, to raise it to any number.
 pub fn set_busy_poll_budget(socket: BorrowedFd<'_>, packets: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, packets.into())
 }
 
-/// Leaves the interrupts of a device that defers them deferred from one such poll to the next.
+/// Leaves the interrupts of a device that defers them deferred from one such poll to the next. Needs `CAP_NET_ADMIN`.
 pub fn set_prefer_busy_poll(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     set_flag(socket, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, on)
 }
