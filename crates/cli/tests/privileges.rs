@@ -14,6 +14,7 @@ use common::hosts::{self, Hosts};
 use common::{skipped, stderr, watch};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
+use softtimers_linux::ethtool::Offload;
 
 /// The user who calls sudo here; the system knows no such user.
 const CALLER: &str = "12345";
@@ -152,8 +153,7 @@ fn nor_between_interfaces() {
     }
     hosts::with("rights", |hosts: &Hosts| {
         // Frames of programs are taken by an end with GRO alone.
-        let gro = ["netns", "exec", &hosts.host("near"), "ethtool", "-K", "eth", "gro", "on"];
-        let generates = hosts::ip(&gro).map_err(|why| skipped(&why)).is_ok();
+        let generates = hosts.set_offload("near", Offload::Gro, true).map_err(|why| skipped(&why)).is_ok();
         let generate = "send 192.0.2.1:9 --driver xdp --iface wa --to-mac 02:00:00:00:01:09 --rate 1kpps --duration 60s --json";
         for words in [
             "forward wa wb --json",

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use softtimers_linux::ethtool::Offload;
 
 /// `ip` with these arguments.
 pub fn ip(words: &[&str]) -> Result<(), String> {
@@ -20,6 +21,22 @@ pub fn run(program: &str, words: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Does something in a namespace.
+fn within<T: Send + 'static>(namespace: &str, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let path = format!("/run/netns/{namespace}");
+    thread::spawn(move || {
+        let namespace = File::open(path).unwrap();
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        what()
+    })
+}
+
+/// Switches an offload of the `eth` of a namespace.
+pub fn set_offload(namespace: &str, offload: Offload, is_on: bool) -> Result<(), String> {
+    let set = within(namespace, move || super::offloads::set("eth", offload, is_on));
+    set.join().expect("no panic").map_err(|error| format!("eth: {offload:?}: {error}"))
 }
 
 /// Three namespaces named after this process; all are deleted when it is dropped.
@@ -76,12 +93,12 @@ impl Hosts {
         host: &str,
         what: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let path = format!("/run/netns/{}", self.host(host));
-        thread::spawn(move || {
-            let namespace = File::open(path).unwrap();
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            what()
-        })
+        within(&self.host(host), what)
+    }
+
+    /// Switches an offload of the `eth` of a host.
+    pub fn set_offload(&self, host: &str, offload: Offload, is_on: bool) -> Result<(), String> {
+        set_offload(&self.host(host), offload, is_on)
     }
 }
 

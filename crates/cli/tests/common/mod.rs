@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod hosts;
+pub mod offloads;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

@@ -13,6 +13,9 @@
 mod calls;
 mod commands;
 mod fault;
+#[path = "../common/offloads.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod offloads;
 mod outcome;
 mod results;
 
@@ -39,6 +42,9 @@ use results::{Cell, Cells, How};
 fn main() -> ExitCode {
     if let Ok(faults) = std::env::var(fault::VARIABLE) {
         return fault::become_faulty(&faults);
+    }
+    if let Ok(name) = std::env::var(offloads::VARIABLE) {
+        return offloads::take_frames(&name);
     }
     let mut arguments = Arguments::from_args();
     // They wait more than they compute.

@@ -163,7 +163,7 @@ impl Bench {
 
 /// Two cables, whose ends `wa` and `wb` a forwarder takes; the other end of the first takes frames of programs.
 const CABLES: &str = "ip link set lo up && ip link add wa type veth peer name pa && ip link add wb type veth peer name pb \
-    && for end in wa pa wb pb; do ip link set $end up || exit 99; done && { ethtool -K pa gro on || true; }";
+    && for end in wa pa wb pb; do ip link set $end up || exit 99; done && SOFTTIMERS_TAKES_FRAMES=pa \"$1\"";
 
 /// Keeps an output as it is while the program runs.
 enum Held {

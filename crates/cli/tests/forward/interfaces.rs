@@ -28,6 +28,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, ipproto, recv, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softtimers_linux::ethtool::Offload;
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 
 use super::Scratch;
@@ -53,15 +54,14 @@ fn fast(hosts: &Hosts) -> Vec<&'static str> {
 
 /// Says whether both hosts take frames that programs of the router send: `xdp-fast` does without where they do not.
 fn takes_redirected(hosts: &Hosts) -> bool {
-    ["near", "far"].iter().all(|host| set_feature(hosts, host, "gro", "on"))
+    ["near", "far"].iter().all(|host| set_offload(hosts, host, Offload::Gro, true))
 }
 
-/// Says whether a feature of a host's interface could be switched.
-fn set_feature(hosts: &Hosts, host: &str, feature: &str, state: &str) -> bool {
-    let words = ["netns", "exec", &hosts.host(host), "ethtool", "-K", "eth", feature, state];
-    let set = ip(&words);
+/// Says whether an offload of a host's interface could be switched.
+fn set_offload(hosts: &Hosts, host: &str, offload: Offload, is_on: bool) -> bool {
+    let set = hosts.set_offload(host, offload, is_on);
     if let Err(why) = &set {
-        skipped(&format!("{feature} {state}: {why}"));
+        skipped(why);
     }
     set.is_ok()
 }

@@ -45,7 +45,7 @@ fn kernel_tcp_passes_with_its_offloads_in_both_families() {
 fn no_datagram_and_no_count_is_lost_while_rules_change() {
     with_router("fast-rules", |hosts| {
         for driver in fast(hosts) {
-            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            set_offload(hosts, "near", Offload::SendChecksums, driver.ends_with("tc"));
             lose_nothing_while_rules_change(hosts, driver);
         }
     });
@@ -196,7 +196,7 @@ fn a_machine_with_many_addresses_goes_on() {
 fn nothing_is_left_in_the_kernel_when_it_is_killed() {
     with_router("fast-kill", |hosts| {
         for driver in fast(hosts).repeat(2) {
-            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            set_offload(hosts, "near", Offload::SendChecksums, driver.ends_with("tc"));
             let mut forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
             echoed(&near, &far, b"here");
@@ -222,9 +222,11 @@ fn complete_frames_are_forwarded_at_xdp_and_others_at_tc() {
         if !fast(hosts).contains(&"--driver xdp-fast") {
             return;
         }
-        for (state, families) in [("on", ["10.98.2.9", "[fd98:2::9]"]), ("off", ["10.98.2.9", "[fd98:2::9]"])]
+        for (are_left, families) in
+            [(true, ["10.98.2.9", "[fd98:2::9]"]), (false, ["10.98.2.9", "[fd98:2::9]"])]
         {
-            if !["near", "far"].into_iter().all(|host| set_feature(hosts, host, "tx", state)) {
+            let set = |host| set_offload(hosts, host, Offload::SendChecksums, are_left);
+            if !["near", "far"].into_iter().all(set) {
                 return;
             }
             let forwarder = Forwarder::start(hosts, &format!("--driver xdp-fast {}", routing()));
@@ -242,14 +244,18 @@ fn complete_frames_are_forwarded_at_xdp_and_others_at_tc() {
                 let mut buffer = [0; 64];
                 (0..50).for_each(|_| _ = far.recv(&mut buffer).unwrap());
                 let seen = seen_of(&seen, b"SEEN?");
-                assert_eq!(seen, if state == "on" { 50 } else { 0 }, "tx {state}");
+                assert_eq!(seen, if are_left { 50 } else { 0 }, "checksums left: {are_left}");
             }
             let report = forwarder.finish();
             // Both families' questions for addresses aside, all was forwarded in the kernel.
             let up = count(&report, "/in") - count(&report, "/in_kernel/packets");
-            assert_eq!(up, count(&report, "/dropped/rule"), "tx {state}: {report}");
-            assert_eq!(count(&report, "/in_kernel/packets"), count(&report, "/out"), "tx {state}: {report}");
-            assert!(count(&report, "/in_kernel/packets") > 200, "tx {state}: {report}");
+            assert_eq!(up, count(&report, "/dropped/rule"), "checksums left: {are_left}: {report}");
+            assert_eq!(
+                count(&report, "/in_kernel/packets"),
+                count(&report, "/out"),
+                "checksums left: {are_left}: {report}"
+            );
+            assert!(count(&report, "/in_kernel/packets") > 200, "checksums left: {are_left}: {report}");
             assert_is_quiet(hosts);
         }
     });
@@ -269,16 +275,18 @@ fn seen_of(receiver: &FrameReceiver, what: &[u8]) -> usize {
 #[test]
 fn an_output_that_takes_nothing_at_xdp_is_served_at_tc() {
     with_router("fast-gro", |hosts| {
-        if !fast(hosts).contains(&"--driver xdp-fast") || !set_feature(hosts, "near", "tx", "off") {
+        if !fast(hosts).contains(&"--driver xdp-fast")
+            || !set_offload(hosts, "near", Offload::SendChecksums, false)
+        {
             return;
         }
         let mut forwarder = Forwarder::start(hosts, &format!("--driver xdp-fast {}", routing()));
         let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
-        for (state, said) in
-            [("off", "wb: it takes no frames at XDP"), ("on", "wb: frames to it are forwarded at XDP")]
+        for (joins, said) in
+            [(false, "wb: it takes no frames at XDP"), (true, "wb: frames to it are forwarded at XDP")]
         {
             echoed(&near, &far, b"before");
-            assert!(set_feature(hosts, "far", "gro", state));
+            assert!(set_offload(hosts, "far", Offload::Gro, joins));
             let words = forwarder.says();
             assert!(words.starts_with(said), "{words}");
             echoed(&near, &far, b"after");

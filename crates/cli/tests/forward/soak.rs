@@ -89,7 +89,8 @@ fn keep(driver: &str, lives: &[Value], time: Duration) {
 
 /// Makes frames complete, so that XDP has some to forward there; says whether they are as the driver wants them.
 fn takes_complete(hosts: &Hosts, driver: &str) -> bool {
-    driver != "--driver xdp-fast" || (takes_redirected(hosts) && set_feature(hosts, "near", "tx", "off"))
+    driver != "--driver xdp-fast"
+        || (takes_redirected(hosts) && set_offload(hosts, "near", Offload::SendChecksums, false))
 }
 
 /// Returns the report.

@@ -40,7 +40,7 @@ fn flooded(hosts: &Hosts, port: u16, meanwhile: impl FnOnce()) {
 fn a_slow_screen_and_the_fast_path_do_not_starve_each_other_on_one_cpu() {
     with_router("turns-both", |hosts| {
         for driver in fast(hosts) {
-            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            set_offload(hosts, "near", Offload::SendChecksums, driver.ends_with("tc"));
             let walk = |at| format!("from 10.{}.{}.0/24 reject\n", 100 + at / 250, at % 250);
             let walks: String = (0..5_000).map(walk).collect();
             let text = format!("on b accept\nport 7000 accept\n{walks}accept");
@@ -75,7 +75,7 @@ fn a_slow_screen_and_the_fast_path_do_not_starve_each_other_on_one_cpu() {
 fn the_kernel_forwards_no_more_than_a_quota_while_frames_wait_for_a_turn() {
     with_router("turns-none", |hosts| {
         for driver in fast(hosts) {
-            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            set_offload(hosts, "near", Offload::SendChecksums, driver.ends_with("tc"));
             let forwarder = Forwarder::start(hosts, &format!("{driver} {} --quota 1", routing()));
             let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
             echoed(&near, &far, b"found");

@@ -9,12 +9,13 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
+use softtimers_linux::ethtool::Offload;
 use softtimers_load::wire::Datagram;
 use softtimers_net::packet::Interface;
 use softtimers_net::poller::{Device, XdpConfig, XdpDevice};
 
 use crate::Cable;
-use crate::common::{self, hosts::run, refusal};
+use crate::common::{self, hosts, refusal};
 
 /// Does something on a host.
 fn at<T: Send>(host: &str, what: impl FnOnce() -> T + Send) -> T {
@@ -104,7 +105,7 @@ fn every_datagram_of_the_program_arrives() {
 fn a_far_socket_gets_the_datagrams_of_the_program() {
     with_cable("xdp-recv", |cable, flags| {
         let far = cable.far.as_str();
-        if let Err(reason) = run("ip", &["netns", "exec", far, "ethtool", "-K", "eth", "gro", "on"]) {
+        if let Err(reason) = hosts::set_offload(far, Offload::Gro, true) {
             return common::skipped(&reason);
         }
         let receiver = cable.receiver("recv 10.98.0.2:9000 --any --count 1000 --duration 60s --json");

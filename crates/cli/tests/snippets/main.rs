@@ -42,6 +42,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         });
     }
+    if let Ok(name) = std::env::var(common::offloads::VARIABLE) {
+        return common::offloads::take_frames(&name);
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
     let bench = Arc::new(Bench::new());

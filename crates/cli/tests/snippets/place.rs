@@ -38,7 +38,7 @@ for name in $INTERFACES; do
   ip link set "$name" up
   ip -n other link set "$name" up
   # So it takes frames that a program made.
-  ip netns exec other ethtool -K "$name" gro on 2>/dev/null || true
+  SOFTTIMERS_TAKES_FRAMES=$name ip netns exec other "$TEST"
   case $name in
     eth0) ip addr add 192.0.2.1/24 dev eth0; ip -n other addr add 192.0.2.7/24 dev eth0 ;;
     veth0) ip addr add 10.0.0.1/24 dev veth0; ip -n other addr add 10.0.0.2/24 dev veth0 ;;
@@ -154,6 +154,7 @@ impl Place {
             .env("PLACE", &self.0)
             .env("HOME", self.0.join("here"))
             .env("TMPDIR", self.0.join("tmp"))
+            .env("TEST", std::env::current_exe()?)
             .env("PROGRAM", env!("CARGO_BIN_EXE_softtimers"))
             .env("CALLER", caller)
             .env(CALLS, self.calls())

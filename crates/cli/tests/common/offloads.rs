@@ -1,0 +1,27 @@
+//! Switches offloads of interfaces, without a program for it.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use softtimers_linux::ethtool::{Offload, set_offload};
+
+/// Tells a test, started again in a namespace, which interface is to take frames of programs.
+pub const VARIABLE: &str = "SOFTTIMERS_TAKES_FRAMES";
+
+/// Switches an offload of an interface of this thread's namespace.
+pub fn set(name: &str, offload: Offload, is_on: bool) -> io::Result<()> {
+    set_offload(UdpSocket::bind("127.0.0.1:0")?.as_fd(), name, offload, is_on)
+}
+
+/// What a test does where [`VARIABLE`] is set.
+pub fn take_frames(name: &str) -> ExitCode {
+    match set(name, Offload::Gro, true) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: generic receive offload: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
