@@ -38,12 +38,16 @@
 //! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). Pending timers
 //!   cost no CPU. With [`Driver::builder`] that task polls for a while before a deadline, or spins, or wakes
 //!   up less often.
+//! - **Departures at a rate** without a burst after a stall: [`Pacer`]; shared by the handlers of a server:
+//!   [`SharedPacer`], and [`KeyedPacer`] for one a client; for thousands of flows on one socket: `PacedSender`.
+//! - **Beside tokio's family**: [`DelayQueue`]; with the feature `stream` it is a stream, and there are `IntervalStream` and
+//!   `StreamExt` with `timeout` and `throttle`.
+//! - **A virtual clock for tests** that keeps microseconds, with the feature `test-util`: `softtimers_tokio::test`.
 //! - **Integrations**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a
 //!   `PaceLayer` that spaces the calls of a service and its clones evenly.
-//! - **Departures at a rate** without a burst after a stall: [`Pacer`]; for thousands of flows on one socket:
-//!   `PacedSender`.
 //!
-//! Off Linux, and if tokio's clock is paused, these use tokio's own timers; the API is the same.
+//! Off Linux, without a descriptor for the timerfd, and if tokio's clock is paused, these use tokio's own timers; the API is
+//! the same.
 //!
 //! # When not to use this
 //!
@@ -54,6 +58,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod clock;
+pub mod delay_queue;
 pub mod driver;
 mod hooks;
 #[cfg(feature = "hyper")]
@@ -65,6 +70,8 @@ pub mod paced_sender;
 pub mod pacer;
 pub mod shared_pacer;
 pub mod sleep;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(all(feature = "test-util", target_os = "linux"))]
 pub mod test;
 pub mod timeout;
@@ -83,6 +90,7 @@ pub use softtimers_core::{
 pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use clock::{instant_of, timestamp_of};
+pub use delay_queue::DelayQueue;
 pub use driver::{Driver, DriverBuilder, DriverStats, trigger};
 pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]

@@ -109,6 +109,13 @@ impl<F: Future> Future for Timeout<F> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elapsed(());
 
+impl Elapsed {
+    #[cfg(feature = "stream")]
+    pub(crate) fn new() -> Self {
+        Elapsed(())
+    }
+}
+
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("deadline has elapsed")

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod delay_queue;
 mod drops;
 mod fairness;
 mod idle;
