@@ -22,6 +22,7 @@ pages! {
     Quinn "docs/quinn.md"
     Server "docs/server.md"
     Start "docs/start.md"
+    Tokio "docs/tokio.md"
     Using "docs/using.md"
 }
 

@@ -22,10 +22,10 @@ use crate::driver::trigger;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn trigger_at_park(builder: &mut Builder) -> &mut Builder {
-    let look = || {
+    let check = || {
         trigger(TriggerState::Idle);
     };
-    builder.on_thread_park(look).on_thread_unpark(look)
+    builder.on_thread_park(check).on_thread_unpark(check)
 }
 
 /// Makes the end of each poll of each task a trigger state, wrapped or not. Only with tokio's unstable hooks:

@@ -90,7 +90,7 @@ impl Identity {
     /// The identity of no waker: none has its functions at zero.
     const NONE: Identity = Identity { data: 0, vtable: 0 };
 
-    fn of(waker: &Waker) -> Self {
+    fn of_waker(waker: &Waker) -> Self {
         Identity { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
     }
 }
@@ -199,7 +199,7 @@ impl Timer {
         match &mut self.owner {
             Owner::Soft(soft) => {
                 // A near one wakes the driver's task, which checks the clock itself.
-                let is_far = clock::PAUSABLE && self.due.saturating_duration_since(now) > NEAR;
+                let is_far = clock::PAUSABLE && self.due.saturating_duration_since(now) > NEAR_DEADLINE;
                 if soft.register(cx.waker(), now, self.due, self.slack) && is_far {
                     soft.timers.check_clock(now);
                 }
@@ -221,7 +221,7 @@ impl Timer {
         self.owner = Owner::nobody(made + delay, place);
         let made = clock::timestamp_of(made);
         self.due = made + delay;
-        if delay >= LONG { made } else { clock::timestamp() }
+        if delay >= LONG_DELAY { made } else { clock::timestamp() }
     }
 
     /// Gives it to the timers of the current runtime, unless it has an owner.
@@ -340,7 +340,7 @@ impl Owner {
 impl Soft {
     /// Sets it for this waker; returns whether it was not yet.
     fn register(&mut self, waker: &Waker, now: Timestamp, due: Timestamp, slack: Slack) -> bool {
-        let identity = Identity::of(waker);
+        let identity = Identity::of_waker(waker);
         let anew = self.wakes != identity;
         if anew {
             drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
@@ -363,11 +363,11 @@ impl Drop for Soft {
 }
 
 /// How long a task may wait before it learns that the clock stands still.
-const NEAR: Duration = Duration::from_millis(1);
+const NEAR_DEADLINE: Duration = Duration::from_millis(1);
 
 /// The delay from which on the first poll need not check the clock. If that poll comes after the delay, the
 /// task sleeps and is woken at once.
-const LONG: Duration = Duration::from_millis(10);
+const LONG_DELAY: Duration = Duration::from_millis(10);
 
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
 mod tests {
@@ -379,7 +379,7 @@ mod tests {
     /// without another event.
     #[tokio::test]
     async fn a_long_timer_that_is_polled_late_is_woken_at_once() {
-        let mut timer = Timer::after(LONG);
+        let mut timer = Timer::after(LONG_DELAY);
         let due = timer.deadline();
         while Instant::now() <= due {
             std::thread::yield_now();
@@ -410,7 +410,8 @@ mod tests {
         let past = now.checked_sub(10 * year).unwrap_or(now);
         let mut cx = Context::from_waker(Waker::noop());
         for (given, over) in [(now, true), (past, true), (far, false), (now + year, false)] {
-            let mut timers = [Timer::new(given), Timer::on(&Driver::current(), given), Timer::after(LONG)];
+            let mut timers =
+                [Timer::new(given), Timer::on(&Driver::current(), given), Timer::after(LONG_DELAY)];
             timers[2].reset(given);
             for timer in &mut timers {
                 assert_eq!(timer.deadline(), given);

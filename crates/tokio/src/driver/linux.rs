@@ -42,7 +42,7 @@ pub(crate) struct Timers {
 #[repr(align(128))]
 struct Counts {
     /// The time of the latest turn that was a poll of a timer and left nothing, in nanoseconds.
-    looked: AtomicU64,
+    passed_by: AtomicU64,
     /// The time of the latest turn that was begun although the shared queue was long, in nanoseconds.
     pressed: AtomicU64,
     fired: AtomicU64,
@@ -176,15 +176,17 @@ impl Timers {
     }
 
     /// As [`trigger`](Self::trigger), at a poll of a timer; skipped if another thread has checked within
-    /// [`NOT_AGAIN`] or holds the lock: with many dense timers each poll would find the one or two that have
+    /// [`PASSING_INTERVAL`] or holds the lock: with many dense timers each poll would find the one or two that have
     /// just come due, and wait for the lock.
     #[inline]
     pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
-        let looked = &self.counts.looked;
-        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN || !self.may_wake(now) {
+        let passed_by = &self.counts.passed_by;
+        if now < Timestamp::from_nanos(passed_by.load(Ordering::Relaxed)) + PASSING_INTERVAL
+            || !self.may_wake(now)
+        {
             return;
         }
-        let mut batch = [const { None }; BATCH];
+        let mut batch = [const { None }; CLAIMED_AT_ONCE];
         let (found, turn) = self.remote.claim_if_free(TriggerState::ProtocolTimer, now, &mut batch);
         if found == 0 && turn.is_none() {
             return;
@@ -195,8 +197,8 @@ impl Timers {
             self.wake_more(&turn, now, &mut woken);
         }
         self.count(&woken);
-        if woken.found < AT_ONCE {
-            looked.store(now.as_nanos(), Ordering::Relaxed);
+        if woken.found < WOKEN_AT_ONCE {
+            passed_by.store(now.as_nanos(), Ordering::Relaxed);
         }
     }
 
@@ -214,7 +216,7 @@ impl Timers {
     /// A worker's own queue has room for 256 tasks, and the others overflow into the shared one, from which a
     /// worker takes only every sixtieth or so of its tasks as long as it has its own. A worker that kept
     /// waking would starve those for tens of milliseconds: tasks that were due first would run last. So it
-    /// wakes none until the shared queue is served, and due timers wait in order, up to [`PATIENCE`].
+    /// wakes none until the shared queue is served, and due timers wait in order, up to [`LONGEST_OVERDUE`].
     ///
     /// The driver's task wakes in any case, but it may itself be in the shared queue, and then no task serves
     /// the descriptor. So beyond that time a turn is begun anyway, but rarely: waking all overdue tasks would
@@ -222,18 +224,18 @@ impl Timers {
     /// due.
     fn others_come_first(&self, now: Timestamp, overdue: Duration) -> bool {
         let waiting = self.metrics.as_ref().map_or(0, runtime::RuntimeMetrics::global_queue_depth);
-        waiting > FEW && !(overdue > PATIENCE && self.presses(now))
+        waiting > SHORT_QUEUE && !(overdue > LONGEST_OVERDUE && self.presses(now))
     }
 
-    /// Returns whether this thread may begin a turn in spite of a long queue: one in [`SELDOM`].
+    /// Returns whether this thread may begin a turn in spite of a long queue: one in [`PRESS_INTERVAL`].
     fn presses(&self, now: Timestamp) -> bool {
         let (pressed, relaxed) = (&self.counts.pressed, Ordering::Relaxed);
         let latest = pressed.load(relaxed);
-        now >= Timestamp::from_nanos(latest) + SELDOM
+        now >= Timestamp::from_nanos(latest) + PRESS_INTERVAL
             && pressed.compare_exchange(latest, now.as_nanos(), relaxed, relaxed).is_ok()
     }
 
-    /// Wakes the tasks of a turn, at most [`AT_ONCE`]. Returns how many were found, including postponed ones.
+    /// Wakes the tasks of a turn, at most [`WOKEN_AT_ONCE`]. Returns how many were found, including postponed ones.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
         let mut woken = Woken::default();
         self.wake_more(turn, now, &mut woken);
@@ -242,11 +244,11 @@ impl Timers {
     }
 
     fn wake_more(&self, turn: &Turn, now: Timestamp, woken: &mut Woken) {
-        while woken.found < AT_ONCE {
-            let mut batch = [const { None }; BATCH];
+        while woken.found < WOKEN_AT_ONCE {
+            let mut batch = [const { None }; CLAIMED_AT_ONCE];
             let found = self.remote.claim_some(turn, now, &mut batch);
             self.wake_batch(&mut batch[..found], woken);
-            if found < BATCH {
+            if found < CLAIMED_AT_ONCE {
                 break;
             }
         }
@@ -357,24 +359,24 @@ impl Timers {
 
 /// The most tasks woken at one trigger state: the polled task, and the tasks behind it, wait meanwhile, some
 /// microseconds. The others are woken at the next one, or by the driver's task.
-pub(super) const AT_ONCE: usize = 32;
+pub(super) const WOKEN_AT_ONCE: usize = 32;
 
 /// The number of timers that are taken out of the timers in one hold of their lock.
-const BATCH: usize = 8;
+const CLAIMED_AT_ONCE: usize = 8;
 
 /// The shared queue counts as short up to this many tasks: tasks woken by other threads also go there.
-const FEW: usize = 8;
+const SHORT_QUEUE: usize = 8;
 
 /// How long a timer may be overdue and still wait for the shared queue: a worker runs what its own queue holds in about that
 /// time.
-const PATIENCE: Duration = Duration::from_micros(500);
+const LONGEST_OVERDUE: Duration = Duration::from_micros(500);
 
 /// The time between two turns that are begun in spite of a long queue: a worker runs some hundred tasks in
 /// it, so the shared queue gets shorter.
-const SELDOM: Duration = Duration::from_micros(100);
+const PRESS_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Less than any wake-up takes.
-const NOT_AGAIN: Duration = Duration::from_micros(5);
+const PASSING_INTERVAL: Duration = Duration::from_micros(5);
 
 #[cfg(test)]
 mod tests {
@@ -399,7 +401,7 @@ mod tests {
     /// Triggers in passing do not check again at once, but timers left over by one check are woken by the
     /// next.
     #[tokio::test]
-    async fn a_look_in_passing_is_not_made_again_at_once() {
+    async fn a_trigger_in_passing_is_not_repeated_at_once() {
         let shared = Shared::new(Config::default()).unwrap();
         let timers = Timers::new(shared.remote(), &runtime::Handle::current(), Idle::park());
         let count = Arc::new(Count::default());
@@ -415,8 +417,8 @@ mod tests {
         };
         (10..13).for_each(|micros| set(after(micros)));
         assert_eq!([9, 10, 11, 14, 15].map(|micros| woken_at(after(micros))), [0, 1, 0, 0, 2]);
-        (0..AT_ONCE + 8).for_each(|_| set(after(30)));
-        assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [AT_ONCE, 8, 0]);
+        (0..WOKEN_AT_ONCE + 8).for_each(|_| set(after(30)));
+        assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [WOKEN_AT_ONCE, 8, 0]);
     }
 
     /// A worker that overflows its own queue and keeps waking would starve the shared one. Long overdue tasks
@@ -441,24 +443,26 @@ mod tests {
             let _ = told.recv();
         });
         standing.recv().unwrap();
-        let tasks: Vec<_> = (0..=FEW).map(|_| tokio::spawn(async {})).collect();
-        for now in [late, early + PATIENCE] {
+        let tasks: Vec<_> = (0..=SHORT_QUEUE).map(|_| tokio::spawn(async {})).collect();
+        for now in [late, early + LONGEST_OVERDUE] {
             assert_eq!(timers.trigger(TriggerState::HandlerExit, now), 0);
             timers.trigger_in_passing(now);
         }
         assert_eq!(count.0.load(Ordering::Relaxed), 0);
         // The first is overdue for too long, so a trigger state wakes due tasks, as many as usual.
-        (0..AT_ONCE).for_each(|_| set(late));
-        let pressed = early + PATIENCE + Duration::from_nanos(1);
+        (0..WOKEN_AT_ONCE).for_each(|_| set(late));
+        let pressed = early + LONGEST_OVERDUE + Duration::from_nanos(1);
         timers.trigger_in_passing(pressed);
-        assert_eq!(count.0.load(Ordering::Relaxed), AT_ONCE);
+        assert_eq!(count.0.load(Ordering::Relaxed), WOKEN_AT_ONCE);
         // The others are overdue as well, and wait until the queue has been served for some time.
-        for now in [late + PATIENCE, late + 2 * PATIENCE].map(|now| now.min(pressed + SELDOM * 99 / 100)) {
+        for now in [late + LONGEST_OVERDUE, late + 2 * LONGEST_OVERDUE]
+            .map(|now| now.min(pressed + PRESS_INTERVAL * 99 / 100))
+        {
             timers.trigger_in_passing(now);
             assert_eq!(timers.trigger(TriggerState::HandlerExit, now), 0);
         }
-        assert_eq!(timers.trigger(TriggerState::HandlerExit, pressed + SELDOM), 2);
-        let later = early + 2 * PATIENCE;
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, pressed + PRESS_INTERVAL), 2);
+        let later = early + 2 * LONGEST_OVERDUE;
         set(later);
         assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 0);
         drop(go_on);
@@ -467,7 +471,7 @@ mod tests {
         }
         worker.await.unwrap();
         assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 1);
-        assert_eq!(count.0.load(Ordering::Relaxed), AT_ONCE + 3);
+        assert_eq!(count.0.load(Ordering::Relaxed), WOKEN_AT_ONCE + 3);
     }
 
     /// The own queue of a `current_thread` runtime has no bound, so nothing overflows into the other.
@@ -482,9 +486,9 @@ mod tests {
         );
         let handle = runtime::Handle::current();
         // From another thread, so that they come by that queue.
-        let spawn = || (0..=FEW).map(|_| handle.spawn(async {})).collect::<Vec<_>>();
+        let spawn = || (0..=SHORT_QUEUE).map(|_| handle.spawn(async {})).collect::<Vec<_>>();
         let tasks = std::thread::scope(|scope| scope.spawn(spawn).join()).unwrap();
-        assert!(handle.metrics().global_queue_depth() > FEW);
+        assert!(handle.metrics().global_queue_depth() > SHORT_QUEUE);
         assert_eq!(timers.trigger(TriggerState::HandlerExit, due), 1);
         drop(tasks);
     }

@@ -175,13 +175,13 @@ pub(super) fn if_started() -> Option<Arc<Timers>> {
 }
 
 fn remembered(runtime: Id) -> Option<Arc<Timers>> {
-    let look = |latest: &RefCell<Option<(Id, Weak<Timers>)>>| {
+    let find = |latest: &RefCell<Option<(Id, Weak<Timers>)>>| {
         let latest = latest.borrow();
         let (of, timers) = latest.as_ref()?;
         alive((*of == runtime).then_some(timers))
     };
     // A thread that is ending may have no memory left.
-    LATEST.try_with(look).ok().flatten()
+    LATEST.try_with(find).ok().flatten()
 }
 
 fn remember(runtime: Id, timers: &Arc<Timers>) {

@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::runtimes;
-use super::timers::{AT_ONCE, End, Timers};
+use super::timers::{End, Timers, WOKEN_AT_ONCE};
 use crate::clock;
 
 /// The driver's task. It ends with its runtime, which drops it; its drop wakes all pending timers.
@@ -70,7 +70,7 @@ impl Task {
             let Some(turn) = self.descriptor.get_mut().trigger(TriggerState::Backup, now) else { break };
             let portion = self.timers.wake_some(&turn, now);
             found += portion;
-            if portion < AT_ONCE {
+            if portion < WOKEN_AT_ONCE {
                 break;
             }
             behind_the_others().await;

@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::runtimes;
-use super::timers::{AT_ONCE, End, Timers};
+use super::timers::{End, Timers, WOKEN_AT_ONCE};
 use crate::clock;
 
 /// Tells the task that a deadline has changed, or that a test waits until nothing is left to do.
@@ -149,7 +149,7 @@ impl VirtualTask {
     fn wake_due(&mut self) {
         let now = clock::timestamp();
         while let Some(turn) = self.shared.trigger(TriggerState::Backup, now) {
-            if self.timers.wake_some(&turn, now) < AT_ONCE {
+            if self.timers.wake_some(&turn, now) < WOKEN_AT_ONCE {
                 break;
             }
         }

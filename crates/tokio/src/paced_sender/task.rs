@@ -43,12 +43,12 @@ impl Task {
         twin: udp::UdpSocket,
         driver: &Driver,
     ) -> Self {
-        let mut batch = SendBatch::new(AT_ONCE, MAX_PAYLOAD as usize);
+        let mut batch = SendBatch::new(MOST_OFFERED, MAX_PAYLOAD as usize);
         batch.set_segmentation(true);
         let mut timer = Timer::on(driver, clock::now());
         // The queue applies the slack.
         timer.set_slack(Slack::EXACT);
-        let offered = VecDeque::with_capacity(AT_ONCE);
+        let offered = VecDeque::with_capacity(MOST_OFFERED);
         Task { common, socket, twin, batch, segments_again: None, offered, timer }
     }
 
@@ -100,7 +100,7 @@ impl Task {
         let turn = state.queue.turn(clock::timestamp());
         let mut taken = 0;
         // Counts also those that do not leave, to bound how long the lock is held.
-        while taken < AT_ONCE {
+        while taken < MOST_OFFERED {
             match state.queue.pop_due(&turn) {
                 None => break,
                 Some(Popped::Expired { token, .. }) => expired.push(token),
@@ -117,7 +117,7 @@ impl Task {
             self.batch.push(&datagram.bytes, Some(datagram.to)).expect("room for all that is taken at once");
         }
         expired.into_iter().for_each(|datagram| datagram.finish(Err(SendError::Expired)));
-        taken == AT_ONCE
+        taken == MOST_OFFERED
     }
 
     /// Tries segments again after a while: a refusal by one path must not disable them for good.
@@ -171,7 +171,7 @@ impl Task {
             let full = outcome.sent == 0 && matches!(outcome.stopped, Some(Stopped::WouldBlock));
             refused += usize::from(full);
             // After an ICMP error tokio considers the socket closed, and so writable for good.
-            if !full || refused == MOST_REFUSED {
+            if !full || refused == MOST_REFUSED_SENDS {
                 return Ok(outcome);
             }
             common.count(&outcome);
@@ -217,10 +217,10 @@ impl Drop for Task {
 }
 
 /// The most datagrams that leave before other tasks run.
-const AT_ONCE: usize = 64;
+const MOST_OFFERED: usize = 64;
 
 /// The sends that may fail on a socket that tokio considers writable, before the task sleeps instead.
-const MOST_REFUSED: usize = 3;
+const MOST_REFUSED_SENDS: usize = 3;
 
 /// The path may have changed by then.
 const SEGMENTS_AGAIN: Duration = Duration::from_secs(5);

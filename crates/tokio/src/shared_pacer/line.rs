@@ -8,7 +8,7 @@
 //!          │               `call` wakes it                          one wake-up a departure
 //!          └ polled: leaves, and `due` is b's time
 //!            dropped: `due` is b's, at once if a's time has come
-//!            neither, for `PATIENCE`: b is woken as well, and a may leave when it comes
+//!            neither, for `CALL_PATIENCE`: b is woken as well, and a may leave when it comes
 //! ```
 //!
 //! What is owed to those who wait, because the first was late, is bounded by the clock's
@@ -161,7 +161,7 @@ impl<W> Line<W> {
     /// Returns when [`call`](Self::call) has something to do; `None` if nobody is there to be woken.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         match self.called {
-            Some((_, since)) => self.waiting.values().nth(1).map(|_| since + PATIENCE),
+            Some((_, since)) => self.waiting.values().nth(1).map(|_| since + CALL_PATIENCE),
             None => self.waiting.first_key_value()?.1.as_ref().map(|_| self.earliest(now)),
         }
     }
@@ -246,7 +246,7 @@ impl<W> Line<W> {
 
 /// How long one that was woken may take to come before the next one is woken, too. Its task may never come: a future that
 /// nobody polls any more keeps its place in line, but not those behind it.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2);
+pub(crate) const CALL_PATIENCE: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ use softtimers_tokio::{Driver, DriverStats};
 use tokio::runtime::{Builder, Runtime};
 
 /// Far more than any of this takes.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_TEST: Duration = Duration::from_secs(60);
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -48,9 +48,9 @@ fn bounded<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
     let name = std::thread::current().name().unwrap_or("test").to_owned();
     let thread = std::thread::Builder::new().name(name);
     let thread = thread.spawn(move || sender.send(test())).unwrap();
-    match receiver.recv_timeout(LONGEST) {
+    match receiver.recv_timeout(LONGEST_TEST) {
         Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("still not done after {LONGEST:?}"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("still not done after {LONGEST_TEST:?}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
     }
 }

@@ -6,7 +6,7 @@ use softtimers::Monotonic;
 use softtimers_tokio::{CatchUp, Instant, PaceConfig, PacedUdpSocket, Pacer, Rate, Slack, timeout};
 use tokio::net::UdpSocket;
 
-use crate::{LONGEST, micros, on_each};
+use crate::{LONGEST_TEST, micros, on_each};
 
 const GAP: Duration = micros(200);
 const BURST: Duration = micros(120);
@@ -122,16 +122,16 @@ fn a_paced_socket_sends_in_order_and_not_too_soon() {
         assert_eq!(paced.pacer().clock().departures(), 50);
         let mut buffer = [0; 2_000];
         for packet in 0..50u8 {
-            let received = tokio::time::timeout(LONGEST, receiver.recv(&mut buffer)).await.unwrap();
+            let received = tokio::time::timeout(LONGEST_TEST, receiver.recv(&mut buffer)).await.unwrap();
             assert_eq!((received.unwrap(), buffer[0]), (1_000, packet));
         }
         // The other direction is not paced.
         receiver.send_to(b"answer", paced.socket().local_addr().unwrap()).await.unwrap();
         let (bytes, from) =
-            tokio::time::timeout(LONGEST, paced.recv_from(&mut buffer)).await.unwrap().unwrap();
+            tokio::time::timeout(LONGEST_TEST, paced.recv_from(&mut buffer)).await.unwrap().unwrap();
         assert_eq!((bytes, from), (6, target));
         receiver.send_to(b"more", paced.socket().local_addr().unwrap()).await.unwrap();
-        assert_eq!(tokio::time::timeout(LONGEST, paced.recv(&mut buffer)).await.unwrap().unwrap(), 4);
+        assert_eq!(tokio::time::timeout(LONGEST_TEST, paced.recv(&mut buffer)).await.unwrap().unwrap(), 4);
     });
 }
 
