@@ -112,6 +112,13 @@ fn sanitizers_find_nothing() {
     }
 }
 
+/// Otherwise a child that arms its backup wakes its parent.
+#[test]
+fn a_forked_child_has_a_backup_of_its_own() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    passes(&mut Command::new(program(compiler, "fork.c", "fork", &[])));
+}
+
 /// A function that is due frees the object that calls it; under the sanitizers above as well.
 #[test]
 fn a_call_may_free_its_object() {

@@ -62,6 +62,7 @@ pub mod clock;
 pub mod control;
 pub mod epoll;
 pub mod ethtool;
+mod fork;
 pub mod frame_queue;
 pub mod interrupts;
 pub mod mapping;
@@ -104,7 +105,6 @@ use std::time::Duration;
 use rustix::time::Timespec;
 
 pub use real_time::RealTime;
-pub use sched::{Slice, TimerSlack};
 pub use signal_mask::HeldSignals;
 
 /// The programs of the README compile.

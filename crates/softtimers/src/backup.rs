@@ -14,15 +14,21 @@
 //! |---|---|---|
 //! | [`Backup::deadline`] | once, at the earliest deadline, and only while something is pending | soft timers §5.9; smart timers |
 //! | [`Backup::tick`] | periodically, always | soft timers §3: the periodic interrupt |
+//!
+//! After fork(2) a child shares its parent's descriptors, and so would arm the parent's timer. The first call of
+//! [`arm`](Backup::arm), [`expired`](Backup::expired) or [`as_fd`](AsFd::as_fd) in the child gives it a timer of its own
+//! behind the same descriptor, to be armed there. An epoll instance stays shared: a child needs one of its own.
 
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use softtimers_core::{Alarm, Command, Timestamp};
+use softtimers_core::{Alarm, Clock, Command, Timestamp};
 
 use softtimers_linux::timerfd::TimerFd;
+
+use crate::clock::Monotonic;
 
 /// A kernel timer that is armed for the earliest deadline, as lazily as possible.
 ///
@@ -45,6 +51,8 @@ use softtimers_linux::timerfd::TimerFd;
 pub struct Backup {
     timer: TimerFd,
     mode: Mode,
+    /// The process that `mode` is about, as [`TimerFd::own`] counts.
+    process: u32,
     stats: BackupStats,
 }
 
@@ -73,11 +81,7 @@ impl Backup {
     /// # Errors
     /// If the kernel refuses another descriptor.
     pub fn deadline() -> io::Result<Self> {
-        Ok(Backup {
-            timer: TimerFd::new()?,
-            mode: Mode::Deadline(Alarm::new()),
-            stats: BackupStats::default(),
-        })
+        Backup::new(TimerFd::new()?, Mode::Deadline(Alarm::new()))
     }
 
     /// Makes a backup that goes off `hz` times a second from `now` on, whether or not anything is pending:
@@ -87,9 +91,25 @@ impl Backup {
     /// If the kernel refuses another descriptor.
     pub fn tick(hz: NonZeroU32, now: Timestamp) -> io::Result<Self> {
         let timer = TimerFd::new()?;
-        let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.get()));
-        timer.arm_periodic(now + period, period)?;
-        Ok(Backup { timer, mode: Mode::Tick(hz), stats: BackupStats::default() })
+        start_ticking(&timer, hz, now)?;
+        Backup::new(timer, Mode::Tick(hz))
+    }
+
+    fn new(timer: TimerFd, mode: Mode) -> io::Result<Self> {
+        Ok(Backup { process: timer.own()?, timer, mode, stats: BackupStats::default() })
+    }
+
+    /// Makes the timer this process's own, if it was inherited by fork(2).
+    fn own(&mut self) -> io::Result<()> {
+        let process = self.timer.own()?;
+        if process != self.process {
+            match &mut self.mode {
+                Mode::Deadline(alarm) => alarm.expired(),
+                Mode::Tick(hz) => start_ticking(&self.timer, *hz, Monotonic.now())?,
+            }
+            self.process = process;
+        }
+        Ok(())
     }
 
     /// Arms the timer for `poll_at`, the earliest deadline: the descriptor becomes readable at that time at
@@ -101,7 +121,7 @@ impl Backup {
     /// tens of microseconds that is about one a departure.
     ///
     /// # Errors
-    /// None that a working kernel gives.
+    /// In a child of fork(2), if it has no descriptor left; otherwise none that a working kernel gives.
     pub fn arm(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> io::Result<()> {
         self.arm_by(Alarm::want, now, poll_at)
     }
@@ -126,6 +146,7 @@ impl Backup {
         now: Timestamp,
         poll_at: Option<Timestamp>,
     ) -> io::Result<()> {
+        self.own()?;
         self.stats.asked += 1;
         let Mode::Deadline(alarm) = &mut self.mode else { return Ok(()) };
         let done = match decide(alarm, now, poll_at) {
@@ -150,8 +171,9 @@ impl Backup {
     /// off since the last call; zero if the report was stale.
     ///
     /// # Errors
-    /// None that a working kernel gives.
+    /// As [`arm`](Self::arm).
     pub fn expired(&mut self) -> io::Result<u64> {
+        self.own()?;
         let expirations = self.timer.drain()?;
         self.stats.expirations += expirations;
         if let (Mode::Deadline(alarm), true) = (&mut self.mode, expirations > 0) {
@@ -196,14 +218,21 @@ impl Backup {
     }
 }
 
+fn start_ticking(timer: &TimerFd, hz: NonZeroU32, now: Timestamp) -> io::Result<()> {
+    let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.get()));
+    timer.arm_periodic(now + period, period)
+}
+
 impl AsFd for Backup {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        // A child without a descriptor for a timer learns it from its next call of `arm`.
+        let _ = self.timer.own();
         self.timer.as_fd()
     }
 }
 
 impl AsRawFd for Backup {
     fn as_raw_fd(&self) -> RawFd {
-        self.timer.as_fd().as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }

@@ -69,7 +69,14 @@ use repeats::{Repeats, Ticking};
 /// An event never comes early; events come in the order of their due times, and once each. An event that a
 /// handler schedules, even for now, belongs to the next turn, so every `while let Some(due) =
 /// timers.next_due()` ends. A handler can cancel an event that is due but not handed out yet.
-/// [`timers`](crate::timers) has the whole contract.
+/// [`SoftTimers`] has the whole contract.
+///
+/// # After fork
+///
+/// A child has a copy of the pending timers, and would share the descriptor: arming it there would wake the parent. So
+/// the child gets a kernel timer of its own, behind the same descriptor, in its first call that waits, or asks for the
+/// descriptor, or arms it. An epoll instance stays shared with the parent: the child needs one of its own, in which it
+/// registers the descriptor again.
 ///
 /// # Cost
 ///
@@ -82,6 +89,8 @@ pub struct Timers<E> {
     /// The time before which no event is due and the descriptor needs no change.
     check_at: Cell<Timestamp>,
     timer: TimerFd,
+    /// The process that the alarm is about, as [`TimerFd::own`] counts.
+    process: Cell<u32>,
     /// The alarm of a watched descriptor, which is never later than the earliest deadline.
     alarm: Cell<Alarm>,
     /// Whether the descriptor has been asked for.
@@ -164,6 +173,7 @@ impl<E> Timers<E> {
             repeats: Repeats::new(),
             turn: None,
             check_at: Cell::new(Timestamp::MAX),
+            process: Cell::new(timer.own()?),
             timer,
             alarm: Cell::new(Alarm::new()),
             watched: Cell::new(false),

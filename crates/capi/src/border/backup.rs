@@ -2,6 +2,9 @@
 //!
 //! After each batch of events: `softtimers_backup_arm(backup, now, softtimers_timers_poll_at(timers))`. The descriptor is
 //! readable at that time; then `softtimers_backup_expired`, and a trigger state.
+//!
+//! After fork(2) the child's first call with a backup gives it a timer of its own behind the same descriptor, not armed; a
+//! tick goes on. An epoll instance stays shared with the parent: the child needs one of its own.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

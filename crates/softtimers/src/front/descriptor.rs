@@ -7,15 +7,20 @@
 //!   the turn ends   armed for a time that has passed, or will pass for nothing ─▶ armed for the earliest deadline
 //! ```
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use softtimers_core::{Command, Timestamp};
+use softtimers_core::{Alarm, Command, Timestamp};
 
 use super::Timers;
 
 impl<E> Timers<E> {
     /// Arms the descriptor to be readable at `wake`, as [`Backup::arm`](crate::Backup::arm).
     pub(super) fn arm(&self, now: Timestamp, wake: Option<Timestamp>) {
+        if self.own().is_err() {
+            // A child of fork(2) without a descriptor left. It must not arm its parent's timer.
+            return;
+        }
         let mut alarm = self.alarm.get();
         if wake.is_some() && alarm.armed().is_some_and(|armed| armed <= now) {
             // It has gone off. Setting it again, even for the same time, notifies an edge-triggered loop.
@@ -34,11 +39,22 @@ impl<E> Timers<E> {
         self.alarm.set(alarm);
     }
 
+    /// Makes the timer this process's own, if it was inherited by fork(2): it is disarmed then.
+    pub(super) fn own(&self) -> io::Result<()> {
+        let process = self.timer.own()?;
+        if self.process.replace(process) != process {
+            self.alarm.set(Alarm::new());
+        }
+        Ok(())
+    }
+
     /// Called after a change: arms a watched descriptor early enough, and updates the time of the next check.
     #[inline]
     pub(super) fn settle(&self) {
         let mut check_at = self.timers.gate();
         if self.watched.get() {
+            // `arm` tells whether it could be.
+            let _ = self.own();
             // Only for an earlier deadline: a later one can wait until the turn is over.
             let deadline = self.timers.poll_at();
             let armed = self.alarm.get().armed().unwrap_or(Timestamp::MAX);
@@ -80,7 +96,8 @@ impl<E> Timers<E> {
 /// ```
 impl<E> AsFd for Timers<E> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        if !self.watched.replace(true) {
+        let inherited = self.timer.own().is_ok_and(|process| process != self.process.get());
+        if !self.watched.replace(true) || inherited {
             self.settle();
         }
         self.timer.as_fd()

@@ -7,7 +7,7 @@ use softtimers_core::{Rate, RateClock, TimerId, Timestamp};
 
 #[derive(Debug)]
 pub(super) struct Repeats<E> {
-    places: Vec<Place<E>>,
+    places: Vec<RepeatSlot<E>>,
     free: Vec<u32>,
     skipped: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct Ticking {
 }
 
 #[derive(Debug)]
-struct Place<E> {
+struct RepeatSlot<E> {
     generation: u32,
     repeat: Option<Repeat<E>>,
 }
@@ -52,7 +52,7 @@ impl<E> Repeats<E> {
         E: Clone,
     {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, repeat: None });
+            self.places.push(RepeatSlot { generation: 0, repeat: None });
             // Each has a timer in the wheel, which panics before it has 2³² of them.
             self.places.len() as u32 - 1
         });

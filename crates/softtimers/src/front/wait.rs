@@ -40,7 +40,8 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Errors
-    /// None that a working kernel gives. An error leaves the timers unchanged: call again.
+    /// In a child of fork(2), if it has no descriptor left for a timer of its own; otherwise none that a working kernel
+    /// gives. An error leaves the timers unchanged: call again.
     pub fn wait(&mut self) -> io::Result<Option<Due<E>>> {
         loop {
             if let Some(due) = self.next_due_after_work() {
@@ -81,7 +82,7 @@ impl<E> Timers<E> {
     /// ```
     ///
     /// # Errors
-    /// None that a working kernel gives. An error leaves the timers unchanged: call again.
+    /// As [`wait`](Self::wait).
     pub fn wait_readable(&mut self, source: &impl AsFd) -> io::Result<Option<Due<E>>> {
         loop {
             if let Some(due) = self.next_due_after_work() {
@@ -138,6 +139,7 @@ impl<E> Timers<E> {
 
     /// Sleeps until the source is readable or the earliest deadline is near.
     fn sleep(&mut self, source: Option<BorrowedFd<'_>>) -> io::Result<Slept> {
+        self.own()?;
         if let Some(source) = source {
             if wait_readable(source, Some(Duration::ZERO))? {
                 self.idle.busy(Monotonic.now());
