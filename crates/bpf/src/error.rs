@@ -30,6 +30,11 @@ pub enum Error {
         /// The kernel's reason, in one line.
         why: String,
     },
+    /// Another program has the only place that an interface has for one.
+    InUse {
+        /// The interface.
+        interface: String,
+    },
     /// No trigger state could be attached to.
     NothingAttached,
     /// The interface has no queue that keeps departure times: they need `fq`.
@@ -57,6 +62,9 @@ impl fmt::Display for Error {
             }
             Error::Refused { program, why } => {
                 write!(f, "the kernel refuses the BPF program {program}: {why}")
+            }
+            Error::InUse { interface } => {
+                write!(f, "{interface} is in use: it has an XDP program (bpftool net show dev {interface})")
             }
             Error::NothingAttached => f.write_str("none of the kernel's trigger states could be attached to"),
             Error::NoFq { interface, queue } => write!(
@@ -103,6 +111,12 @@ pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     } else {
         Error::Privilege { missing: missing.join(" and ") }
     }
+}
+
+/// Says whether the kernel answered that the place is taken.
+pub(crate) fn is_busy(error: &(dyn std::error::Error + 'static)) -> bool {
+    let busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+    error.downcast_ref().is_some_and(busy) || error.source().is_some_and(is_busy)
 }
 
 /// Returns the missing capabilities of those that BPF programs at tracepoints need. CAP_SYS_ADMIN includes

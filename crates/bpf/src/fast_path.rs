@@ -23,7 +23,7 @@ use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType, Xdp,
 use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{MembarrierCommand, membarrier};
 
-use crate::error::{map_error, refused};
+use crate::error::{is_busy, map_error, refused};
 use crate::load::{is_realtime, release_from};
 use crate::{Error, processors};
 use policy::{POLICY, owner};
@@ -105,7 +105,10 @@ impl FastPath {
             for interface in interfaces {
                 // Only a driver's own hook avoids the kernel's frame.
                 let link = cross.attach(interface, XdpMode::Driver).and_then(|id| cross.take_link(id));
-                let link = link.map_err(|error| refused(&format!("{CROSS} at {interface}"), &error))?;
+                let link = link.map_err(|error| match is_busy(&error) {
+                    true => Error::InUse { interface: interface.to_owned() },
+                    false => refused(&format!("{CROSS} at {interface}"), &error),
+                })?;
                 // A link that could outlive this process is dropped, and the program with it.
                 first.push(FdLink::try_from(link).map_err(|error| refused(CROSS, &error))?);
             }

@@ -27,6 +27,7 @@ mod claim;
 mod filter;
 #[cfg(feature = "xdp")]
 mod generator;
+mod hold;
 mod interface;
 pub mod lay;
 mod loop_probe;

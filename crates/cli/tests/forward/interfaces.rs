@@ -30,6 +30,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_linux::ethtool::Offload;
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::poller::{XdpConfig, XdpDevice};
 
 use super::Scratch;
 use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, WB, ip};
@@ -758,19 +759,39 @@ fn several_pollers_count_exactly_while_rules_change() {
     });
 }
 
+/// Each would pass on every packet.
+#[test]
+fn a_second_forwarder_on_one_pair_is_refused() {
+    with_cable("second", |hosts| {
+        let mut first = Forwarder::start(hosts, "");
+        for second in
+            ["forward wb wa", "forward wb wa --driver xdp", "forward wa wb --take", "wan --ifaces wa,wb"]
+        {
+            let message = common::refusal(&hosts.command(second).output().unwrap(), 2);
+            let holder = format!("is in use: process {} forwards through it", first.child.id());
+            assert!(message.contains(&holder), "{second}: {message}");
+        }
+        let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+        echoed(&near, &far, b"once");
+        first.finish();
+        first = Forwarder::start(hosts, "");
+        first.finish();
+    });
+}
+
 #[test]
 fn another_xdp_program_stays() {
     with_cable("two", |hosts| {
         if drivers(hosts).len() < 2 {
             return;
         }
-        let forwarder = Forwarder::start(hosts, "--driver xdp");
-        let second = hosts.command("forward wb wa --driver xdp").output().unwrap();
-        let message = common::refusal(&second, 2);
+        let attached = || XdpDevice::on_all(&[Interface::named("wb")?], XdpConfig::default());
+        let other = hosts.at("middle", attached).join().unwrap().unwrap();
+        let refused = hosts.command("forward wb wa --driver xdp").output().unwrap();
+        let message = common::refusal(&refused, 2);
         assert!(message.contains("wb: another XDP program is attached"), "{message}");
-        let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
-        echoed(&near, &far, b"the first goes on");
-        forwarder.finish();
+        drop(other);
+        Forwarder::start(hosts, "--driver xdp").finish();
     });
 }
 
@@ -792,7 +813,7 @@ fn metrics_tell_why_frames_went_no_further() {
         let text = hosts.at("middle", move || scraped(&address)).join().unwrap();
         for line in [
             "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
-            "softtimers_forward_told_total 1\n",
+            "softtimers_forward_icmp_errors_sent_total 1\n",
             "softtimers_forward_dropped_total{stage=\"output\"} 0\n",
             "softtimers_forward_dropped_packets_total{interface=\"wb\",stage=\"output\"} 0\n",
             "softtimers_forward_received_bytes_total{interface=\"wa\"} ",

@@ -10,6 +10,7 @@
 //!         stats ◀────────────┘◀─────── counts ──┘
 //! ```
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::links::{LinkFollower, Links};
 use crate::frames::link::Link;
 use crate::frames::reason::Reason;
 use crate::notify::Notify;
-use crate::plan::{Between, FrameDriver, LegPlan, Plan};
+use crate::plan::{FrameDriver, InterfacePair, LegPlan, Plan};
 use crate::rules::{Action, Entrance, Filter, Follower, Rule, Rulebook, Rules, Span};
 use crate::stats::{Account, Stats};
 use crate::volume::Volume;
@@ -46,18 +47,26 @@ impl FastRoute {
     /// Attaches it to both interfaces.
     ///
     /// # Errors
-    /// Why it cannot be attached: the plan cannot be carried out in the kernel, or the kernel lacks a feature.
-    pub fn attach(plan: &Plan, between: &Between) -> Result<Self, String> {
-        let Some(legs) = between.routed.clone() else { return Err("a cable is not routed".to_owned()) };
+    /// `ResourceBusy` if another program has the place in the kernel; otherwise why it cannot be attached: the plan
+    /// cannot be carried out in the kernel, or the kernel lacks a feature.
+    pub fn attach(plan: &Plan, between: &InterfacePair) -> io::Result<Self> {
+        let Some(legs) = between.routed.clone() else {
+            return Err(io::Error::other("a cable is not routed"));
+        };
         if let Some(share) = plan.cpu_limit {
-            return Err(format!("--cpu-limit {share} would not be charged with it"));
+            return Err(io::Error::other(format!("--cpu-limit {share} would not be charged with it")));
         }
         if plan.count.is_some() {
-            return Err("--count would not see it".to_owned());
+            return Err(io::Error::other("--count would not see it"));
         }
         let hook = if between.driver == FrameDriver::XdpFast { FastHook::Xdp } else { FastHook::Tcx };
         let path = FastPath::attach(between.interfaces.each_ref().map(Interface::name), hook);
-        let path = path.map_err(|error| error.to_string())?;
+        let path = path.map_err(|error| match error {
+            softtimers_bpf::Error::InUse { .. } => {
+                io::Error::new(io::ErrorKind::ResourceBusy, error.to_string())
+            }
+            error => io::Error::other(error.to_string()),
+        })?;
         let quota = QUOTAS.saturating_mul(plan.looking.packets().unwrap_or(Quota::default().receive()));
         Ok(FastRoute { path, interfaces: between.interfaces.clone(), legs, hook, quota })
     }
@@ -103,12 +112,12 @@ impl FastWorker {
         plan: &Plan,
         links: &Arc<Links>,
         interrupt: Interrupt,
-    ) -> std::io::Result<Self> {
+    ) -> io::Result<Self> {
         let (waker, woken) = pair()?;
         links.wake(waker);
         let mut links = Links::follow(links);
         let rules = plan.rules.as_deref().map(Rulebook::follow_too).transpose()?;
-        let latest = links.changed().ok_or(std::io::ErrorKind::NotFound)?;
+        let latest = links.changed().ok_or(io::ErrorKind::NotFound)?;
         let mut worker = FastWorker {
             route,
             links,
@@ -122,7 +131,7 @@ impl FastWorker {
         };
         worker.look_at_outputs();
         // Nothing was decided by an earlier policy.
-        worker.route.path.change(&worker.policy()).map_err(std::io::Error::other)?;
+        worker.route.path.change(&worker.policy()).map_err(io::Error::other)?;
         Ok(worker)
     }
 

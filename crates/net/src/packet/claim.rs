@@ -24,17 +24,25 @@ pub enum ClaimError {
         /// The use that the machine makes of it.
         what: String,
     },
+    /// Another program forwards through it: each frame would arrive twice.
+    Forwarded {
+        /// The interface's name.
+        name: String,
+        /// The number of that process, if this one can see it.
+        process: Option<u32>,
+    },
     /// Another error of the system.
     System(io::Error),
 }
 
 /// Returns an interface to forward frames through. One that this machine uses itself is refused, because the
 /// machine would answer or forward in parallel, and users logged in over it would be shut out. `take`
-/// overrides that.
+/// overrides that. One that another program has claimed is refused in any case, in all programs of the network
+/// namespace, until that program's value and all clones of it are dropped.
 ///
 /// # Errors
-/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`]; the system's
-/// error.
+/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`];
+/// [`ClaimError::Forwarded`]; the system's error.
 pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
     let no = |what: String| ClaimError::Interface { name: name.to_owned(), what };
     let interface = Interface::named(name).map_err(|error| match error.kind() {
@@ -46,7 +54,7 @@ pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
     }
     match if take { None } else { in_use(&interface)? } {
         Some(what) => Err(ClaimError::InUse { name: name.to_owned(), what }),
-        None => Ok(interface),
+        None => interface.hold()?.map_err(|process| ClaimError::Forwarded { name: name.to_owned(), process }),
     }
 }
 
@@ -76,6 +84,12 @@ impl fmt::Display for ClaimError {
         match self {
             ClaimError::Interface { name, what } => write!(f, "interface {name}: {what}"),
             ClaimError::InUse { name, what } => write!(f, "interface {name} {what}"),
+            ClaimError::Forwarded { name, process: Some(process) } => {
+                write!(f, "interface {name} is in use: process {process} forwards through it")
+            }
+            ClaimError::Forwarded { name, process: None } => {
+                write!(f, "interface {name} is in use: another process forwards through it")
+            }
             ClaimError::System(error) => error.fmt(f),
         }
     }

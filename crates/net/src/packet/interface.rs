@@ -2,19 +2,23 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::hold::Hold;
 use crate::rtnetlink::{self, Link};
 
 /// An Ethernet interface, as it was when it was looked up.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Interface {
     name: String,
     index: u32,
     link: Link,
+    /// Keeps other forwarders off it while this one, or a clone, exists.
+    _hold: Option<Arc<Hold>>,
 }
 
 impl Interface {
@@ -51,7 +55,7 @@ impl Interface {
         if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&link.kind) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
         }
-        Ok(Interface { name: name.to_owned(), index, link })
+        Ok(Interface { name: name.to_owned(), index, link, _hold: None })
     }
 
     /// The interface of this index.
@@ -95,6 +99,17 @@ impl Interface {
     /// `ENODEV` if it was removed; otherwise the system's error.
     pub(super) fn looked_up_again(&self) -> io::Result<Self> {
         Ok(Interface { link: rtnetlink::link(self.index)?, ..self.clone() })
+    }
+
+    /// Keeps other forwarders off it from now on, for as long as this value or a clone of it exists.
+    ///
+    /// # Errors
+    /// The process that does so already, if it is known; otherwise the system's error.
+    pub(super) fn hold(self) -> io::Result<Result<Self, Option<u32>>> {
+        Ok(match Hold::take(self.index)? {
+            Some(hold) => Ok(Interface { _hold: Some(Arc::new(hold)), ..self }),
+            None => Err(Hold::holder(self.index)),
+        })
     }
 
     pub(super) fn with(&self, link: Link) -> Self {
@@ -157,6 +172,15 @@ impl Interface {
         Ok(rtnetlink::has_default_route(self.index)?)
     }
 }
+
+/// Compares the interfaces, and no holds.
+impl PartialEq for Interface {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.index, &self.link) == (&other.name, other.index, &other.link)
+    }
+}
+
+impl Eq for Interface {}
 
 #[cfg(test)]
 mod tests {

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_forward::stats::{PollingStats, RuleStats};
-use softtimers_forward::{
-    Between, Controls, FastRoute, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks,
-};
+use softtimers_forward::stats::{PollingStats, RuleStats, SharedStats, Stats};
+use softtimers_forward::{Controls, FastRoute, Forward, FrameDriver, InterfacePair, Plan, Purpose, asks};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Interface, claim};
 use softtimers_net::relay::is_same_socket;
@@ -44,11 +42,11 @@ impl Command for ForwardPlan {
     }
 
     fn config(&self) -> ForwardConfig {
-        ForwardConfig::of(self)
+        ForwardConfig::from_plan(self)
     }
 
     fn header(&self) -> String {
-        header(&ForwardConfig::of(self))
+        header(&ForwardConfig::from_plan(self))
     }
 
     fn example(&self) -> Stats {
@@ -188,7 +186,7 @@ fn open(
 ) -> Result<Forward, Failure> {
     let what = format!("forward {} {}", between.names[0], between.names[1]);
     let InterfacesPlan { driver, pollers, ref routed, .. } = *between;
-    let mut wanted = Between { interfaces, driver, pollers, routed: routed.clone() };
+    let mut wanted = InterfacePair { interfaces, driver, pollers, routed: routed.clone() };
     let route = driver.is_fast().then(|| FastRoute::attach(plan, &wanted));
     let route = match route {
         Some(Err(why)) if between.auto => {
@@ -197,7 +195,11 @@ fn open(
             None
         }
         Some(Err(why)) => {
-            return Err(Failure::not_possible(format_args!("{what}: --driver {}: {why}", driver.name())));
+            let words = format_args!("{what}: --driver {}: {why}", driver.name());
+            return Err(match why.kind() {
+                ErrorKind::ResourceBusy => Failure::usage(words),
+                _ => Failure::not_possible(words),
+            });
         }
         Some(Ok(route)) => {
             if between.auto {

@@ -222,6 +222,9 @@ pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
         Problem::Interface(ClaimError::InUse { .. }) => Failure::usage(format_args!(
             "{what}: {problem}, so this machine uses it itself; --take allows that"
         )),
+        Problem::Interface(ClaimError::Forwarded { .. }) => {
+            Failure::usage(format_args!("{what}: {problem}, and two would duplicate every packet"))
+        }
         Problem::Interface(_) => {
             Failure::usage(format_args!("{what}: {problem}; two Ethernet interfaces that are up are needed"))
         }
