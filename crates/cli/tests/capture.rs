@@ -26,15 +26,15 @@ use serde_json::Value;
 use softtimers_load::recording::{self, Fit};
 
 /// A directory of a test's own, where anybody may write.
-struct Place(PathBuf);
+struct ScratchDir(PathBuf);
 
-impl Place {
+impl ScratchDir {
     fn new(test: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("softtimers-capture-{}-{test}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        Place(path)
+        ScratchDir(path)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -158,7 +158,7 @@ fn what_passes_is_in_the_file_to_the_last_frame_whatever_signal_ends_it() {
                 skipped("these tests run under nohup");
                 continue;
             }
-            let place = Place::new(name);
+            let place = ScratchDir::new(name);
             let file = place.file("t.pcapng");
             let capture = Capture::start(hosts, &file, "--json --filter udp");
             send(hosts, (0..200).map(|n| 1 + 7 * n));
@@ -177,7 +177,7 @@ fn what_passes_is_in_the_file_to_the_last_frame_whatever_signal_ends_it() {
 #[test]
 fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
     hosts::with("clive", |hosts| {
-        let place = Place::new("live");
+        let place = ScratchDir::new("live");
         let file = place.file("t.pcapng");
         let capture = Capture::start_by(hosts, &file, "--json --filter udp --max-delay 5ms", Some("12345"));
         send(hosts, [100; 3]);
@@ -201,7 +201,7 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
 #[test]
 fn snap_length_filter_and_count_choose() {
     hosts::with("csnap", |hosts| {
-        let place = Place::new("snap");
+        let place = ScratchDir::new("snap");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --snaplen 68 --count 25 --filter udp");
         send(hosts, [1_000; 40]);
@@ -218,7 +218,7 @@ fn snap_length_filter_and_count_choose() {
 #[test]
 fn a_trial_of_30_000_headers_is_accounted_for_to_the_last() {
     hosts::with("ctrial", |hosts| {
-        let place = Place::new("trial");
+        let place = ScratchDir::new("trial");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --snaplen 68 --filter udp");
         send(hosts, std::iter::repeat_n(1_000, 30_000));
@@ -237,7 +237,7 @@ fn a_trial_of_30_000_headers_is_accounted_for_to_the_last() {
 #[test]
 fn an_interface_that_vanishes_leaves_a_whole_file() {
     hosts::with("cgone", |hosts| {
-        let place = Place::new("gone");
+        let place = ScratchDir::new("gone");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --filter udp");
         send(hosts, [100; 10]);
@@ -252,7 +252,7 @@ fn an_interface_that_vanishes_leaves_a_whole_file() {
 #[test]
 fn a_full_disk_keeps_whole_frames_and_the_rest_is_told() {
     hosts::with("cfull", |hosts| {
-        let place = Place::new("full");
+        let place = ScratchDir::new("full");
         let disk = place.file("disk");
         fs::create_dir(&disk).unwrap();
         let mount =
@@ -279,7 +279,7 @@ fn a_full_disk_keeps_whole_frames_and_the_rest_is_told() {
 #[test]
 fn files_are_rotated_by_size() {
     hosts::with("crot", |hosts| {
-        let place = Place::new("rot");
+        let place = ScratchDir::new("rot");
         let capture = Capture::start(hosts, &place.file("t.pcapng"), "--json --filter udp --rotate 1MiB");
         for _ in 0..5 {
             send(hosts, [1_400; 400]);
@@ -301,9 +301,36 @@ fn files_are_rotated_by_size() {
 }
 
 #[test]
+fn a_numbered_file_that_exists_is_refused_at_the_start_and_skipped_later() {
+    hosts::with("cthere", |hosts| {
+        let place = ScratchDir::new("there");
+        let numbered = |number: u64| place.file(&format!("t-{number:05}.pcapng"));
+        let flags = "--json --filter udp --rotate 1MiB";
+        fs::write(numbered(7), "theirs").unwrap();
+        let early = format!("capture wa -w {} --rotate 1MiB", place.file("t.pcapng").display());
+        let refused = refusal(&hosts.command(&early).output().unwrap(), 2);
+        assert!(refused.contains("t-00007.pcapng': exists") && refused.contains("--force"), "{refused}");
+        assert!(!numbered(1).exists());
+        fs::remove_file(numbered(7)).unwrap();
+
+        let capture = Capture::start(hosts, &place.file("t.pcapng"), flags);
+        fs::write(numbered(2), "theirs").unwrap();
+        for _ in 0..3 {
+            send(hosts, [1_400; 400]);
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        let (code, report, words) = capture.end(Signal::TERM);
+        assert_eq!((code, report["files"].as_u64()), (Some(0), Some(2)), "{words}");
+        assert!(words.contains("t-00002.pcapng' exists and stays"), "{words}");
+        assert_eq!(fs::read(numbered(2)).unwrap(), b"theirs");
+        assert_eq!([numbered(1), numbered(3)].map(|file| packets(&file)).iter().sum::<u64>(), 1_200);
+    });
+}
+
+#[test]
 fn frames_go_to_a_pipe_and_its_reader_may_leave() {
     hosts::with("cpipe", |hosts| {
-        let place = Place::new("pipe");
+        let place = ScratchDir::new("pipe");
         let udp = place.file("udp.code");
         fs::write(&udp, UDP).unwrap();
         let words = format!("capture wa -w - --filter-code {} --duration 60s", udp.display());
@@ -329,7 +356,7 @@ fn frames_go_to_a_pipe_and_its_reader_may_leave() {
 #[test]
 fn a_queue_accounts_for_what_it_has_no_room_for() {
     hosts::with("cqueue", |hosts| {
-        let place = Place::new("queue");
+        let place = ScratchDir::new("queue");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --filter udp --queue 32 --max-delay 20ms");
         for _ in 0..4 {
@@ -348,7 +375,7 @@ fn a_queue_accounts_for_what_it_has_no_room_for() {
 #[test]
 fn hostile_frames_do_not_break_the_writer() {
     hosts::with("chost", |hosts| {
-        let place = Place::new("hostile");
+        let place = ScratchDir::new("hostile");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json");
         let sent = hosts
@@ -383,7 +410,7 @@ fn expressions_are_compiled_by_libpcap() {
         return skipped("no tcpdump");
     }
     hosts::with("cexpr", |hosts| {
-        let place = Place::new("expr");
+        let place = ScratchDir::new("expr");
         let file = place.file("t.pcapng");
         let words = format!("capture wa -w {} --json --count 5 --duration 20s --filter", file.display());
         let mut command = hosts.command(&words);
@@ -403,11 +430,13 @@ fn expressions_are_compiled_by_libpcap() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let place = Place::new("refused");
+    let place = ScratchDir::new("refused");
     let file = place.file("t.pcapng");
     let shown = file.display();
     let refused = |flags: &str| refusal(&run(&format!("capture nosuch0 -w {flags}")), 2);
     assert!(refused(&format!("{shown}")).contains("no such interface"));
+    let any = refusal(&run(&format!("capture any -w {shown}")), 2);
+    assert!(any.contains("-i lo -i eth0"), "{any}");
     assert!(refused(&format!("{shown} --max-delay 1us")).contains("20us to 10s"));
     assert!(refused(&format!("{shown} --filter vlan")).contains("--filter-code"));
     assert!(refused(&format!("{shown} --filter-code /nonexistent")).contains("No such file"));
@@ -420,7 +449,7 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn a_path_that_cannot_be_written_is_refused_before_anything_is_captured() {
     hosts::with("cpath", |hosts| {
-        let place = Place::new("path");
+        let place = ScratchDir::new("path");
         let there = place.file("there");
         fs::write(&there, "theirs").unwrap();
         let run = |words: &str| hosts.command(words).output().unwrap();

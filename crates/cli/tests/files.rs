@@ -244,7 +244,7 @@ fn files_of_rotation_have_one_owner() {
     assert!(said.contains("--rotate: files are opened with the rights of user 12345"), "{said}");
     let mut plain = command(&rotated("roots/t.pcapng", ""));
     let said = refused(plain.env_remove("SUDO_UID"));
-    assert!(said.contains("--rotate: files are made by user 65534, who may not in"), "{said}");
+    assert!(said.contains("--rotate: user 65534, who makes the files, may not write in"), "{said}");
     assert_eq!(fs::read_dir(place.at("roots")).unwrap().count(), 0);
 }
 
@@ -332,7 +332,7 @@ fn the_callers_other_groups_count() {
     let roots = capture(&place.at("roots/t.pcapng"), "--rotate 1MiB");
     let said = refusal(&in_it(&format!("{binary} {roots}")).unwrap(), 2);
     assert!(
-        said.contains("files are made by user 12345, who may not in") && !said.contains("--user"),
+        said.contains("user 12345, who makes the files, may not write in") && !said.contains("--user"),
         "{said}"
     );
 }

@@ -151,7 +151,11 @@ impl OutputFile {
                 }
                 _ => Failure::usage(format_args!("{flag} '{shown}': {error}")),
             };
-            Unopened { failure, is_full: is_full(&error) }
+            Unopened {
+                failure,
+                is_full: is_full(&error),
+                exists: error.kind() == io::ErrorKind::AlreadyExists,
+            }
         })?;
         Ok(OutputFile { file, path: path.to_owned(), fresh, written: 0 })
     }
@@ -280,11 +284,13 @@ pub struct Unopened {
     pub failure: Failure,
     /// Whether the disk has no room for another file.
     pub is_full: bool,
+    /// Whether the path exists, and was not to be overwritten.
+    pub exists: bool,
 }
 
 impl From<Failure> for Unopened {
     fn from(failure: Failure) -> Self {
-        Unopened { failure, is_full: false }
+        Unopened { failure, is_full: false, exists: false }
     }
 }
 

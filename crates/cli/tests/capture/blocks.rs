@@ -12,7 +12,7 @@ use softtimers::{Clock, Monotonic};
 
 use super::common::hosts::{self, Hosts};
 use super::readers::{packets, statistics};
-use super::{Capture, Place, of_datagrams, send, wait_for};
+use super::{Capture, ScratchDir, of_datagrams, send, wait_for};
 
 fn layout(report: &Value) -> &str {
     report["config"]["ring_layout"].as_str().unwrap()
@@ -28,7 +28,7 @@ fn a_ring_of_blocks_is_drained_to_the_last_frame() {
             "--max-delay 2ms --snaplen 68",
             "--max-delay 1s --queue 512",
         ] {
-            let place = Place::new("blocks");
+            let place = ScratchDir::new("blocks");
             let file = place.file("t.pcapng");
             let capture = Capture::start(hosts, &file, &format!("--json --filter udp {flags}"));
             send(hosts, (0..200).map(|n| 1 + 7 * n));
@@ -42,7 +42,7 @@ fn a_ring_of_blocks_is_drained_to_the_last_frame() {
 
 /// Nobody looks meanwhile: what the ring has room for is there afterwards, and the rest is counted to the frame.
 fn stalled(hosts: &Hosts, flags: &str, frames: usize) -> (Value, u64) {
-    let place = Place::new("stalled");
+    let place = ScratchDir::new("stalled");
     let file = place.file("t.pcapng");
     let capture = Capture::start(hosts, &file, &format!("--json --filter udp --max-delay 1s {flags}"));
     kill_process(capture.id(), Signal::STOP).unwrap();
@@ -75,7 +75,7 @@ fn a_stall_fills_a_ring_of_blocks_with_what_it_has_room_for() {
 #[test]
 fn frames_of_blocks_are_in_the_file_within_the_bound() {
     hosts::with("cbound", |hosts| {
-        let place = Place::new("bound");
+        let place = ScratchDir::new("bound");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --filter udp --max-delay 200ms");
         // So its neighbour is known.
@@ -105,7 +105,7 @@ fn frames_of_blocks_are_in_the_file_within_the_bound() {
 #[test]
 fn rotation_under_load_loses_nothing_uncounted() {
     hosts::with("crotate", |hosts| {
-        let place = Place::new("rotate");
+        let place = ScratchDir::new("rotate");
         // Room for some 7,000 of these frames.
         let flags = "--json --filter udp --max-delay 1s --ring 1MiB --snaplen 68 --rotate 1MiB";
         let capture = Capture::start(hosts, &place.file("t.pcapng"), flags);
@@ -143,7 +143,7 @@ fn rotation_under_load_loses_nothing_uncounted() {
 #[test]
 fn long_frames_have_room_in_a_block() {
     hosts::with("clong", |hosts| {
-        let place = Place::new("long");
+        let place = ScratchDir::new("long");
         let file = place.file("t.pcapng");
         let _ = hosts::ip(&["-n", &hosts.host("middle"), "link", "set", "lo", "up"]);
         let words = format!("capture lo -w {} --duration 60s --max-delay 100ms --json", file.display());

@@ -7,13 +7,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::common::hosts;
 use super::readers::packets;
-use super::{Capture, Place, UDP, of_datagrams, send};
+use super::{Capture, ScratchDir, UDP, of_datagrams, send};
 
 /// Frames that the queue has no room for are not in the file.
 #[test]
 fn what_is_counted_is_in_the_file_behind_a_queue_too() {
     hosts::with("ccount", |hosts| {
-        let place = Place::new("count");
+        let place = ScratchDir::new("count");
         let file = place.file("t.pcapng");
         let mut capture = Capture::start(hosts, &file, "--json --filter udp --queue 4 --count 100");
         for _ in 0..2_000 {
@@ -37,7 +37,7 @@ fn a_reader_that_stalls_cannot_hold_the_end() {
             ("--duration 60s --queue 64", "signal"),
             ("--duration 2s", "duration"),
         ] {
-            let place = Place::new("stall");
+            let place = ScratchDir::new("stall");
             let udp = place.file("udp.code");
             fs::write(&udp, UDP).unwrap();
             let mut child = hosts

@@ -13,7 +13,7 @@ use softtimers_net::packet::{FrameSender, Interface};
 use super::common::hosts::{self, Hosts};
 use super::common::skipped;
 use super::readers::{endings, flagged, packets, statistics};
-use super::{Capture, Place, of_datagrams, send, wait_for};
+use super::{Capture, ScratchDir, of_datagrams, send, wait_for};
 
 /// A disk, until it is dropped.
 struct Disk {
@@ -22,17 +22,17 @@ struct Disk {
 
 impl Disk {
     /// Mounts a disk with room for `kib` KiB; `None`, and it is said, where there is none.
-    fn new(place: &Place, kib: u32) -> Option<Self> {
+    fn new(place: &ScratchDir, kib: u32) -> Option<Self> {
         Disk::with(place, &format!("size={kib}k"))
     }
 
     /// Mounts a disk with room for `files` files, and any number of bytes.
-    fn of_files(place: &Place, files: u32) -> Option<Self> {
+    fn of_files(place: &ScratchDir, files: u32) -> Option<Self> {
         // The directory takes one, and so does the file with the filter.
         Disk::with(place, &format!("nr_inodes={}", files + 2))
     }
 
-    fn with(place: &Place, room: &str) -> Option<Self> {
+    fn with(place: &ScratchDir, room: &str) -> Option<Self> {
         let place = place.file("disk");
         fs::create_dir(&place).unwrap();
         let size = format!("{room},mode=777");
@@ -85,7 +85,7 @@ fn number(report: &Value, key: &str) -> u64 {
 fn the_newest_files_are_kept_and_rotation_loses_nothing() {
     hosts::with("ckeep", |hosts| {
         for flags in ["", "--max-delay 20ms"] {
-            let place = Place::new("keep");
+            let place = ScratchDir::new("keep");
             let flags = format!("--json --filter udp --ring 64MiB --rotate 1MiB --keep 2 {flags}");
             let capture = Capture::start(hosts, &place.file("t.pcapng"), &flags);
             for _ in 0..10 {
@@ -113,7 +113,7 @@ fn the_newest_files_are_kept_and_rotation_loses_nothing() {
 #[test]
 fn a_full_disk_costs_the_oldest_file_and_no_frame() {
     hosts::with("ckfull", |hosts| {
-        let place = Place::new("kfull");
+        let place = ScratchDir::new("kfull");
         let Some(disk) = Disk::new(&place, 2_560) else { return };
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB --keep 8";
         let capture = Capture::start(hosts, &disk.place.join("t.pcapng"), flags);
@@ -135,7 +135,7 @@ fn a_full_disk_costs_the_oldest_file_and_no_frame() {
 #[test]
 fn a_disk_that_others_fill_ends_no_capture() {
     hosts::with("ckothers", |hosts| {
-        let place = Place::new("kothers");
+        let place = ScratchDir::new("kothers");
         let Some(disk) = Disk::new(&place, 512) else { return };
         let (ballast, file) = (disk.place.join("ballast"), disk.place.join("t-00001.pcapng"));
         fs::write(&ballast, vec![1; 448 << 10]).unwrap();
@@ -167,7 +167,7 @@ fn a_disk_that_others_fill_ends_no_capture() {
 #[test]
 fn a_disk_with_no_room_for_another_file_costs_the_oldest_and_no_frame() {
     hosts::with("ckinodes", |hosts| {
-        let place = Place::new("kinodes");
+        let place = ScratchDir::new("kinodes");
         let Some(disk) = Disk::of_files(&place, 2) else { return };
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB --keep 8";
         let capture = Capture::start(hosts, &disk.place.join("t.pcapng"), flags);
@@ -190,7 +190,7 @@ fn a_disk_with_no_room_for_another_file_costs_the_oldest_and_no_frame() {
 #[test]
 fn without_room_for_another_file_the_current_one_stays() {
     hosts::with("ckone", |hosts| {
-        let place = Place::new("kone");
+        let place = ScratchDir::new("kone");
         let Some(disk) = Disk::of_files(&place, 1) else { return };
         let [first, second] = [1, 2].map(|at| disk.place.join(format!("t-{at:05}.pcapng")));
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB --keep 2";
@@ -219,7 +219,7 @@ fn without_room_for_another_file_the_current_one_stays() {
 #[test]
 fn a_batch_costs_one_file_at_the_most() {
     hosts::with("ckheld", |hosts| {
-        let place = Place::new("kheld");
+        let place = ScratchDir::new("kheld");
         let Some(disk) = Disk::new(&place, 4_096) else { return };
         let [first, second, third] = [1, 2, 3].map(|at| disk.place.join(format!("t-{at:05}.pcapng")));
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB --keep 8";
@@ -251,7 +251,7 @@ fn a_batch_costs_one_file_at_the_most() {
 #[test]
 fn rotation_removes_nothing_that_the_run_has_not_written() {
     hosts::with("cktheirs", |hosts| {
-        let place = Place::new("ktheirs");
+        let place = ScratchDir::new("ktheirs");
         let [first, second] = [1, 2].map(|at| place.file(&format!("t-{at:05}.pcapng")));
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB --keep 2";
         let capture = Capture::start(hosts, &place.file("t.pcapng"), flags);
@@ -276,7 +276,7 @@ fn rotation_removes_nothing_that_the_run_has_not_written() {
 #[test]
 fn a_file_in_the_way_leaves_the_one_before_it_whole() {
     hosts::with("ckway", |hosts| {
-        let place = Place::new("kway");
+        let place = ScratchDir::new("kway");
         let [first, second] = [1, 2].map(|at| place.file(&format!("t-{at:05}.pcapng")));
         fs::write(&second, "theirs").unwrap();
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB";
@@ -298,7 +298,7 @@ fn a_file_in_the_way_leaves_the_one_before_it_whole() {
 fn the_interface_that_is_gone_is_named() {
     hosts::with("ckgone", |hosts| {
         for flags in ["", "--max-delay 20ms"] {
-            let place = Place::new("kgone");
+            let place = ScratchDir::new("kgone");
             let file = place.file("t.pcapng");
             let name = if flags.is_empty() { "wb" } else { "wc" };
             let middle = hosts.host("middle");
@@ -323,7 +323,7 @@ fn the_interface_that_is_gone_is_named() {
 fn what_is_killed_leaves_whole_blocks() {
     hosts::with("ckill", |hosts| {
         for flags in ["--max-delay 1ms", "--max-delay 20ms"] {
-            let place = Place::new("kill");
+            let place = ScratchDir::new("kill");
             let file = place.file("t.pcapng");
             let mut capture = Capture::start(hosts, &file, &format!("--json --filter udp {flags}"));
             send(hosts, [1_400; 400]);
@@ -341,7 +341,7 @@ fn what_is_killed_leaves_whole_blocks() {
 fn several_interfaces_have_one_file_with_directions() {
     hosts::with("cboth", |hosts| {
         for flags in ["", "--max-delay 20ms"] {
-            let place = Place::new("both");
+            let place = ScratchDir::new("both");
             let file = place.file("t.pcapng");
             let flags = format!("--json --filter udp {flags}");
             let capture = Capture::start_on(hosts, "-i wa -i wb", &file, &flags, None);

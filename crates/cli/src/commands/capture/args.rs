@@ -138,7 +138,7 @@ impl Capture {
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn new(args: &CaptureArgs) -> Result<Self, Failure> {
         let CaptureArgs { max_delay, ring, .. } = *args;
-        if !(SHORTEST..=LONGEST).contains(&max_delay) {
+        if !(SHORTEST_DELAY..=LONGEST_DELAY).contains(&max_delay) {
             let shown = show_duration(max_delay);
             return Err(Failure::usage(format_args!("--max-delay {shown}: 20us to 10s")));
         }
@@ -235,8 +235,8 @@ fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<()
 const BUFFERS: &str = "Delay and buffers";
 
 /// The shortest possible delay, since a wake-up takes that long.
-const SHORTEST: Duration = Duration::from_micros(20);
-const LONGEST: Duration = Duration::from_secs(10);
+const SHORTEST_DELAY: Duration = Duration::from_micros(20);
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
 const MOST_INTERFACES: usize = 64;
 const LEAST_RING: u64 = 64 << 10;
 const MOST_RING: u64 = 1 << 30;

@@ -89,7 +89,7 @@ fn describe(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
 /// # Cost
 /// Three copies, since this is done for each frame.
 pub(crate) fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    let bytes = &bytes[..bytes.len().min(LONGEST_KEPT)];
     let (length, kept) = (packet_size(bytes.len()) as u32, bytes.len() as u32);
     let [high, low] = halves(stamp.time);
     let head = [PACKET, length, stamp.interface, high, low, kept, stamp.length.max(kept)];
@@ -144,7 +144,7 @@ pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Stat
 
 /// Returns the bytes that [`packet`] adds for `bytes` of a frame.
 pub(crate) fn packet_size(bytes: usize) -> usize {
-    PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
+    PACKET_OVERHEAD + bytes.min(LONGEST_KEPT).next_multiple_of(4)
 }
 
 /// Returns the end of the last complete block if only `written` bytes of blocks reached the file, and the number of
@@ -240,7 +240,7 @@ const OVERHEAD: usize = 12;
 /// The same for a packet's block, with the fields around the packet's bytes.
 const PACKET_OVERHEAD: usize = OVERHEAD + 20 + 12;
 /// The most bytes kept of a frame: more than any has, and the limit of readers.
-const LONGEST: usize = 256 << 10;
+const LONGEST_KEPT: usize = 256 << 10;
 const LONGEST_TEXT: usize = 32_000;
 
 #[cfg(test)]

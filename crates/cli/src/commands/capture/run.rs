@@ -38,11 +38,11 @@ impl Command for Capture {
     }
 
     fn config(&self) -> CaptureConfig {
-        CaptureConfig::of(self)
+        CaptureConfig::from_plan(self)
     }
 
     fn header(&self) -> String {
-        header(&CaptureConfig::of(self))
+        header(&CaptureConfig::from_plan(self))
     }
 
     fn example(&self) -> CaptureReport {
@@ -58,10 +58,10 @@ impl Command for Capture {
         // From here on signals end it, so that open files are completed.
         let patient = run.own_interrupt()?;
         sink::check_rotation(&self.sink, self.user)?;
-        let (taps, refused) = Tap::open_all(self, Layout::of(self))?;
+        let (taps, refused) = Tap::open_all(self, Layout::for_plan(self))?;
         let until = self.end.duration.map(|duration| Monotonic.now() + duration);
         let sink = open_and_drop(self, run, Patience::new(patient, until))?;
-        let shown = sink.shown();
+        let shown = sink.destination();
 
         run.watch();
         // Where frames go to stdout, nothing else may.
@@ -80,7 +80,7 @@ impl Command for Capture {
         let stage = Stage::new(writer, self.queue)?;
         let (_slice, mut fallbacks) = hold_slice(self.max_delay);
         fallbacks.extend(refused);
-        let turns = Layout::of(self).turns(self);
+        let turns = Layout::for_plan(self).turns(self);
         let mut engine = CaptureLoop::new(taps, turns, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
         say(format_args!("capturing on {} to {shown}", self.interfaces.join(", ")));

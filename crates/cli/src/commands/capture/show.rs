@@ -42,13 +42,13 @@ pub(crate) struct CaptureConfig {
 }
 
 impl CaptureConfig {
-    pub(super) fn of(plan: &Capture) -> Self {
+    pub(super) fn from_plan(plan: &Capture) -> Self {
         let (rotate_bytes, rotate_s) = match plan.sink.rotate {
             None => (None, None),
             Some(Rotate::Bytes(bytes)) => (Some(bytes), None),
             Some(Rotate::Time(time)) => (None, Some(time.as_secs_f64())),
         };
-        let layout = Layout::of(plan);
+        let layout = Layout::for_plan(plan);
         let retire = match layout {
             Layout::Slots => None,
             Layout::Blocks { retire, .. } => Some(retire.as_nanos() as u64),

@@ -14,6 +14,8 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ use softtimers_measure::units::show_duration;
 use super::pcapng;
 use super::pipe::{GRACE, Patience, Pipe, Trouble};
 use crate::file::{NamedFile, OutputFile, Unopened, is_full};
+use crate::run::output::say;
 use crate::run::privileges::paths::directory_of;
 use crate::run::privileges::user::{User, as_caller};
 
@@ -92,6 +95,8 @@ pub(crate) struct Sink {
     earlier: VecDeque<NamedFile>,
     /// Whether one of them may be removed for the current write.
     may_remove: bool,
+    /// The number in the name of the current file.
+    number: u64,
     /// The number of files so far, and how many of them were removed.
     files: u64,
     removed: u64,
@@ -126,6 +131,7 @@ impl Sink {
             patience,
             earlier: VecDeque::new(),
             may_remove: false,
+            number: 1,
             files: 1,
             removed: 0,
             bytes: 0,
@@ -147,7 +153,7 @@ impl Sink {
     }
 
     /// Returns the destination of the frames, for people.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn destination(&self) -> String {
         if self.config.path == Path::new("-") {
             return "stdout".to_owned();
         }
@@ -204,7 +210,7 @@ impl Sink {
 
     /// Continues in another file. It is opened first: until that succeeds, this one stays the current one.
     fn next(&mut self, end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
-        let next = self.open_next()?;
+        let (number, next) = self.open_next()?;
         let mut ending = Vec::with_capacity(self.ending);
         end(&mut ending);
         match self.end(&ending) {
@@ -215,7 +221,8 @@ impl Sink {
         if let Output::File(file) = std::mem::replace(&mut self.output, next) {
             self.earlier.push_back(file.close());
         }
-        (self.files, self.bytes, self.is_ended, self.begun) = (self.files + 1, 0, false, Monotonic.now());
+        (self.number, self.files) = (number, self.files + 1);
+        (self.bytes, self.is_ended, self.begun) = (0, false, Monotonic.now());
         let most = self.config.keep.map_or(usize::MAX, |keep| keep as usize);
         while self.earlier.len() >= most {
             self.remove_oldest();
@@ -223,11 +230,18 @@ impl Sink {
         self.begin()
     }
 
-    fn open_next(&mut self) -> Result<Output, Loss> {
+    /// Opens the file of the next number. A number whose file was made by somebody else meanwhile is skipped.
+    fn open_next(&mut self) -> Result<(u64, Output), Loss> {
+        let mut number = self.number + 1;
         loop {
-            match Output::open(&self.config, self.files + 1, &self.patience) {
-                Ok(output) => return Ok(output),
-                Err(Unopened { failure, is_full }) => {
+            match Output::open(&self.config, number, &self.patience) {
+                Ok(output) => return Ok((number, output)),
+                Err(Unopened { exists: true, .. }) => {
+                    let name = name(&self.config, number);
+                    say(format_args!("'{}' exists and stays: its number is skipped", name.display()));
+                    number += 1;
+                }
+                Err(Unopened { failure, is_full, .. }) => {
                     // By now it is not a mistake of the command line any more.
                     let made = self.make_room(is_full, Failure::check(failure));
                     made.map_err(|why| Loss { kept: 0, why })?;
@@ -302,12 +316,18 @@ impl Output {
     }
 }
 
-/// Checks that `user`, whom the capture becomes, can create all files of `--rotate`: those after the first are opened
-/// later, and by then it can become no other user.
+/// Checks that `user`, whom the capture becomes, can create all files of `--rotate`, and that none exists: those after
+/// the first are opened later, and by then it can become no other user.
 ///
 /// # Errors
 /// A usage failure if not.
 pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+    if let Some(existing) = existing(config) {
+        return Err(Failure::usage(format_args!(
+            "-w '{}': exists, and --rotate would come to it; --force overwrites it then",
+            existing.display()
+        )));
+    }
     let caller = User::caller().map_err(Failure::usage)?;
     match user {
         Some(user) if config.rotate.is_some() && !caller.is_root() && user.uid != caller.uid => {
@@ -331,9 +351,23 @@ pub(crate) fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
         // After sudo, the files must belong to its caller.
         let other = if User::caller().is_ok_and(User::is_root) { "; --user names another" } else { "" };
         Failure::usage(format_args!(
-            "--rotate: files are made by user {user}, who may not in '{directory}' ({error}){other}"
+            "--rotate: user {user}, who makes the files, may not write in '{directory}' ({error}){other}"
         ))
     })
+}
+
+/// Returns the first of the numbered files that exists and is not to be overwritten. In a directory that cannot be read it
+/// is met, and skipped, when its turn comes.
+fn existing(config: &SinkConfig) -> Option<PathBuf> {
+    config.rotate.filter(|_| !config.force)?;
+    let directory = directory_of(&config.path);
+    let mut numbers = as_caller(|| {
+        let names = fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.file_name()));
+        Ok(names.filter_map(|name| number(config, &name)).collect::<Vec<_>>())
+    })
+    .unwrap_or_default();
+    numbers.sort_unstable();
+    numbers.first().map(|&number| name(config, number))
 }
 
 fn why(trouble: Trouble, path: &Path) -> Why {
@@ -367,6 +401,13 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
+/// Returns the number of a file of `--rotate` by its name.
+fn number(config: &SinkConfig, file: &OsStr) -> Option<u64> {
+    let stem = Path::new(file).file_stem()?.to_str()?;
+    let number = stem.rsplit_once('-')?.1.parse().ok().filter(|&number| number > 0)?;
+    (name(config, number).file_name() == Some(file)).then_some(number)
+}
+
 /// The most bytes of a file's closing block, per interface.
 const ENDING: usize = 128;
 
@@ -381,6 +422,13 @@ mod tests {
             name(&config, 12).display().to_string()
         };
         let rotate = Some(Rotate::Bytes(1));
+        let config =
+            SinkConfig { path: "/tmp/a.b.pcapng".into(), force: false, rotate, keep: None, interfaces: 1 };
+        let number = |name: &str| number(&config, OsStr::new(name));
+        assert_eq!([number("a.b-00012.pcapng"), number("a.b-100000.pcapng")], [Some(12), Some(100_000)]);
+        for other in ["a.b-00000.pcapng", "a.b-12.pcapng", "a.b-00012", "b-00012.pcapng", "a.b.pcapng", "-"] {
+            assert_eq!(number(other), None, "{other}");
+        }
         assert_eq!(named("/tmp/a.b.pcapng", rotate), "/tmp/a.b-00012.pcapng");
         assert_eq!(named("trace", rotate), "trace-00012");
         assert_eq!(named("trace.pcapng", None), "trace.pcapng");

@@ -51,7 +51,7 @@ enum Ring {
 
 impl Layout {
     /// Returns blocks, where the delay has room for them and the ring for enough of them; otherwise slots.
-    pub(crate) fn of(plan: &Capture) -> Self {
+    pub(crate) fn for_plan(plan: &Capture) -> Self {
         if plan.only_slots {
             return Layout::Slots;
         }
@@ -125,6 +125,9 @@ impl Tap {
 
     fn open(plan: &Capture, name: &str, layout: Layout) -> Result<Self, Refused> {
         let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if name == "any" => Refused::Interface(Failure::usage(
+                "capture any: no interface stands for all; name each: -i lo -i eth0 (ip link lists them)",
+            )),
             ErrorKind::NotFound | ErrorKind::InvalidInput => {
                 Refused::Interface(Failure::usage(format_args!("capture {name}: {error}")))
             }
@@ -195,7 +198,7 @@ impl Tap {
             Ring::Blocks(device, retire) => {
                 let _ = device.close();
                 // Frames in the current block are seen when its time is over.
-                *retire + PATIENCE
+                *retire + LAST_BLOCK_MARGIN
             }
         }
     }
@@ -357,7 +360,7 @@ const MOST_SLOTS: usize = 65_536;
 /// Frames of a turn at the end.
 const TURN: usize = 256;
 /// Additional time for a busy machine, beyond the time of a block.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LAST_BLOCK_MARGIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -426,14 +429,14 @@ mod tests {
     fn where_blocks_are_refused_frames_have_slots() {
         let line = Line::try_parse_from(["capture", "lo", "--max-delay", "1s"]).unwrap();
         let mut plan = Capture::new(&line.args).unwrap();
-        assert_eq!(Layout::of(&plan).name(), "blocks");
+        assert_eq!(Layout::for_plan(&plan).name(), "blocks");
         let blocks = Layout::Blocks { block: page_size() / 2, blocks: 8, retire: Duration::from_millis(5) };
         match Tap::open_all(&mut plan, blocks) {
             Ok((taps, reason)) => {
                 assert!(matches!(taps[..], [Tap { ring: Ring::Slots(_), .. }]), "{taps:?}");
                 let reason = reason.expect("a reason");
                 assert!(reason.starts_with("capture lo: a ring of blocks: "), "{reason}");
-                assert_eq!(Layout::of(&plan), Layout::Slots, "the report and the turns go by it");
+                assert_eq!(Layout::for_plan(&plan), Layout::Slots, "the report and the turns go by it");
             }
             Err(failure) if failure.exit() == Exit::NotPossible => eprintln!("skipped: {failure}"),
             Err(failure) => panic!("{failure}"),
