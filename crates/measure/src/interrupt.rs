@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use softtimers::HeldSignals;
 
 /// Notices SIGINT, SIGTERM and SIGHUP from [`Interrupt::listen`] on.
@@ -162,7 +162,21 @@ impl AsFd for Interrupt {
     }
 }
 
-/// Those that end a run.
+/// Makes a write beyond the limit on a file's size (`ulimit -f`, systemd's `LimitFSIZE`) an error, as one on a full disk
+/// is, instead of the end of the process by SIGXFSZ: a run then ends with its summary, and its files are whole.
+///
+/// By a handler, not by ignoring the signal: programs that this one starts do not inherit it.
+///
+/// # Errors
+/// If the system refuses the handler.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    if is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGXFSZ) {
+        return Ok(());
+    }
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
+
+/// The signals that end a run.
 fn signals() -> &'static [i32] {
     let ignored = is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP);
     if ignored { &SIGNALS[..2] } else { &SIGNALS }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use softtimers_measure::failure::{Exit, Failure};
+use softtimers_measure::interrupt::survive_file_size_limit;
 
 use crate::mistake;
 use crate::output::say;
@@ -18,6 +19,8 @@ pub fn run<C: Parser>(
     dispatch: impl FnOnce(&C) -> Result<ExitCode, Failure>,
 ) -> ExitCode {
     let line = mistake::with_negative_values(line);
+    // Without the handler such a write ends the process, as it does other programs.
+    let _ = survive_file_size_limit();
     match C::try_parse_from(&line) {
         Ok(cli) => dispatch(&cli).unwrap_or_else(|failure| failed(&failure)),
         Err(error) => refused(&error, &line).into(),
