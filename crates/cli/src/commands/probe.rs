@@ -17,4 +17,3 @@ mod run;
 mod show;
 mod stats;
 mod table;
-mod view;

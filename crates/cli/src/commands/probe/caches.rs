@@ -12,7 +12,7 @@ impl Caches {
     /// Starts counting on the CPUs that support it.
     pub(super) fn of(processors: impl Iterator<Item = u32>) -> Self {
         let counter =
-            |cpu| Cache::ALL.map(|cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string()));
+            |cpu| Cache::ALL.map(|cache| MissCounter::open(cpu, cache).map_err(|why| why.to_string()));
         Caches(processors.map(counter).collect())
     }
 

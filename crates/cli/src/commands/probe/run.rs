@@ -18,7 +18,6 @@ use super::cost;
 use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::table::header;
-use super::view::View;
 use softtimers_run::field::Field;
 
 use crate::run::output::Output;
@@ -62,7 +61,7 @@ impl Command for KernelProbe {
         run.drop_privileges(Needs::with_bpf())?;
         run.announce(&self.header());
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
-        let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
+        let command = watch(self.duration, &probe, begun, companion, interrupt, &mut counter)?;
         let elapsed = Monotonic.now().saturating_duration_since(begun);
         let missed = caches.counted();
 
@@ -107,19 +106,19 @@ fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
 
 /// Polls the counters until the run is over; returns how the command ended.
 fn watch(
-    plan: &KernelProbe,
+    duration: Option<Duration>,
     probe: &Probe,
     begun: Timestamp,
     mut companion: Option<Companion>,
     interrupt: &Interrupt,
     counter: &mut Counter<ProbeStats>,
 ) -> Result<Option<Ended>, Failure> {
-    let mut view = View::new(!plan.output.json && !plan.output.stream);
-    let end = plan.duration.map(|duration| begun + duration);
+    let end = duration.map(|duration| begun + duration);
     let mut before = Intervals::default();
     loop {
         let now = Monotonic.now();
-        let left = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
+        let left =
+            end.map_or(READING_INTERVAL, |end| end.saturating_duration_since(now).min(READING_INTERVAL));
         let over = match companion.as_mut() {
             _ if interrupt.arrived() || left.is_zero() => true,
             Some(companion) => companion.has_ended()?,
@@ -127,9 +126,7 @@ fn watch(
         };
         let intervals = probe.intervals().map_err(failure)?;
         counter.count(|stats| stats.count(&intervals.since(&before)));
-        view.look(now, &intervals, plan);
         if over {
-            drop(view);
             return companion.map(Companion::end).transpose();
         }
         before = intervals;
@@ -148,9 +145,10 @@ fn failure(error: Error) -> Failure {
         Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
         }
-        Error::NoFq { .. } | Error::Map(_) | Error::System(_) => Failure::check(error),
+        Error::InUse { .. } | Error::NoFq { .. } | Error::Map(_) | Error::System(_) => Failure::check(error),
     }
 }
 
-/// Rare enough to cost nothing, and often enough that lines of the stream are hardly late.
-const LOOK: Duration = Duration::from_millis(250);
+/// The time between two readings of the counters: rare enough to cost nothing, and often enough that lines of the stream
+/// are hardly late.
+const READING_INTERVAL: Duration = Duration::from_millis(250);

@@ -218,7 +218,7 @@ impl CpuReport {
                 interval_ns: distribution(&processor.idle),
             },
             sources: sources
-                .map(|&source| SourceReport::of(source, processor.of(source), busy.count))
+                .map(|&source| SourceReport::of(source, processor.ended_by(source), busy.count))
                 .collect(),
             ..CpuReport::default()
         }
@@ -250,7 +250,7 @@ impl SourceReport {
 
 fn medians(samples: &[Sample], window_ns: u64) -> Distribution {
     let mut medians = Recorder::new();
-    let windows = Windows::of(samples, window_ns);
+    let windows = Windows::from_samples(samples, window_ns);
     windows.medians_ns.iter().for_each(|&median| medians.record(u64::from(median)));
     medians.distribution()
 }

@@ -1,4 +1,4 @@
-//! The counts of `probe`, for `--json-stream` and the live view.
+//! The counts of `probe`, for `--json-stream` and the line a second of a terminal.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Stats for ProbeStats {
 impl CpuSecond {
     fn of(processor: &ProcessorIntervals, time: Duration) -> Self {
         let busy = processor.busy();
-        let sources = Source::ALL.into_iter().filter(|&source| processor.of(source).count > 0);
+        let sources = Source::ALL.into_iter().filter(|&source| processor.ended_by(source).count > 0);
         CpuSecond {
             cpu: processor.cpu,
             // The exact maximum is that of the whole run.
@@ -117,7 +117,7 @@ impl CpuSecond {
             sources: sources
                 .map(|source| SourceShare {
                     name: source.name(),
-                    share: share(processor.of(source).count, busy.count),
+                    share: share(processor.ended_by(source).count, busy.count),
                 })
                 .collect(),
         }
