@@ -22,9 +22,7 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use softtimers_core::pace::queue::{
-    Departure, DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig,
-};
+use softtimers_core::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
 use softtimers_core::{PaceConfig, Random, Rate, Timestamp};
 
 const FLOWS: [u64; 5] = [1, 64, 1_000, 10_000, 100_000];

@@ -289,17 +289,17 @@ fn w2<T: Timers>(count: usize, set: bool) -> usize {
 
 /// W3 a hundred times as fast: level 0 reaches 2 to 4 ms, so that nearly all timers come by way of level 1.
 fn w3<T: Timers>(count: usize) -> usize {
-    const LEAST: u64 = 20_000;
-    const MOST: u64 = 43_000;
-    let (warm_up, steps) = (MOST as usize, 2 * OPERATIONS);
+    const LEAST_AHEAD: u64 = 20_000;
+    const MOST_AHEAD: u64 = 43_000;
+    let (warm_up, steps) = (MOST_AHEAD as usize, 2 * OPERATIONS);
     let mut random = Random::stream(5, count as u64);
-    let dues = drawn(2 * (warm_up + steps), LEAST, MOST, &mut random);
+    let dues = drawn(2 * (warm_up + steps), LEAST_AHEAD, MOST_AHEAD, &mut random);
     let which = drawn(warm_up + steps, 0, count as u64, &mut random);
     let mut dues = dues.iter().copied();
-    let mut due = |now: u64| now + dues.next().unwrap_or(MOST);
+    let mut due = |now: u64| now + dues.next().unwrap_or(MOST_AHEAD);
     let (mut timers, mut fired) = (T::new(), Vec::with_capacity(count));
     for number in 0..count as u32 {
-        timers.set(0, number, 1 + random.below(MOST));
+        timers.set(0, number, 1 + random.below(MOST_AHEAD));
     }
     let mut run = |steps: core::ops::Range<usize>| {
         for step in steps {

@@ -81,7 +81,7 @@ struct Handles {
 
 impl Handles {
     fn new(slack: Slack) -> Self {
-        Handles { timers: SoftTimers::new(Config::default()), ids: vec![None; MOST], slack }
+        Handles { timers: SoftTimers::new(Config::default()), ids: vec![None; MOST_TIMERS], slack }
     }
 }
 
@@ -346,5 +346,5 @@ impl Random {
 }
 
 const MILLION: u32 = 1_000_000;
-const MOST: usize = MILLION as usize + 1;
+const MOST_TIMERS: usize = MILLION as usize + 1;
 const ROUNDS: usize = 3;

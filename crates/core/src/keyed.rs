@@ -17,9 +17,9 @@ use core::time::Duration;
 use crate::Timestamp;
 use crate::time::saturating_nanos;
 use crate::timers::Step;
-use crate::wheel::record::{MOST, Record};
+use crate::wheel::record::{MOST_RECORDS, Record};
 use crate::wheel::terms::{Key, Sequence, Terms};
-use crate::wheel::{Pop, Wheel, small};
+use crate::wheel::{Pop, Wheel, sizes};
 
 /// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
 ///
@@ -67,7 +67,7 @@ impl KeyedTimers {
     /// not know it. Cost depends on it, order and exactness do not.
     pub fn new(grain: Duration) -> Self {
         KeyedTimers {
-            wheel: Wheel::new(saturating_nanos(grain), small::MOST),
+            wheel: Wheel::new(saturating_nanos(grain), sizes::MOST_WITHOUT_LEVELS),
             sequence: Sequence::FIRST,
             latest: 0,
         }
@@ -212,7 +212,7 @@ impl KeyedTimers {
 
     #[inline(never)]
     fn grow(&mut self, key: u32) {
-        assert!((key as usize) < MOST, "key {key} is not below {MOST}");
+        assert!((key as usize) < MOST_RECORDS, "key {key} is not below {MOST_RECORDS}");
         while self.wheel.records.len() <= key as usize {
             self.wheel.records.push(Record::new(0));
         }

@@ -47,16 +47,14 @@
 //!
 //! # Where the rate comes from
 //!
-//! From you, if you know it; soft timers §5.7 takes it as known. Otherwise [`PacketPairs`] estimates the
-//! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
-//! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
-//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps its
+//! From you, if you know it; soft timers §5.7 takes it as known. Otherwise [`AckRate`] measures the rate that a
+//! receiver really acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at
+//! first, and after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps its
 //! protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
 mod ack;
 mod ack_rate;
 mod ahead;
-mod capacity;
 mod clock;
 mod error;
 mod even;
@@ -79,12 +77,9 @@ use crate::{Rate, RateError};
 pub use ack::AckPacer;
 pub use ack_rate::AckRate;
 pub use ahead::Ahead;
-pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use error::PaceError;
 pub use pattern::{OnOff, Pattern};
-#[doc(inline)]
-pub use queue::DepartureQueue;
 pub use recovery::Recovery;
 pub use schedule::Schedule;
 pub use start::StartRate;

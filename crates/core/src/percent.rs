@@ -13,7 +13,7 @@ use core::time::Duration;
 /// use softtimers_core::Percent;
 ///
 /// let share = Percent::new(25)?;
-/// assert_eq!(share.of(Duration::from_millis(10)), Duration::from_micros(2_500));
+/// assert_eq!(share.share_of(Duration::from_millis(10)), Duration::from_micros(2_500));
 /// assert_eq!(Percent::new(101).unwrap_err().to_string(), "101%: a percentage is 0 to 100");
 /// # Ok::<(), softtimers_core::PercentError>(())
 /// ```
@@ -44,7 +44,7 @@ impl Percent {
     }
 
     /// This share of `whole`, rounded down to a nanosecond.
-    pub const fn of(self, whole: Duration) -> Duration {
+    pub const fn share_of(self, whole: Duration) -> Duration {
         // 100% of the longest duration is 1.8e28 ns; times 100 it still fits 128 bits.
         let nanos = whole.as_nanos() * self.0 as u128 / 100;
         Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(cycles, [6_500_000, 13_000_000, 19_500_000, 26_000_000]);
         assert_eq!(Percent::new(0).unwrap().of_units(u64::MAX), 0);
         assert_eq!(Percent::new(100).unwrap().of_units(u64::MAX), u64::MAX);
-        assert_eq!(Percent::new(100).unwrap().of(Duration::MAX), Duration::MAX);
+        assert_eq!(Percent::new(100).unwrap().share_of(Duration::MAX), Duration::MAX);
     }
 }

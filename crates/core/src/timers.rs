@@ -1,24 +1,6 @@
 //! [`SoftTimers`]: events with due times, handed out at trigger states.
 //!
-//! The contract, in the order a driver meets it. The property tests in `tests/` check each sentence against a
-//! 200-line reference model.
-//!
-//! 1. **Never early.** An event is handed out only when `now` ≥ its due time.
-//! 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
-//!    between them; then a turn that ends at their very time leaves the first to a turn of a later time. The effective due is the due time on the tick, after the rounding that
-//!    [`Slack::rounded`] allows. An event that is already due when it is scheduled queues behind everything
-//!    due by then.
-//! 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
-//!    once. A handle never reaches another event.
-//! 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out the events that
-//!    were due then. An event that a handler schedules, even for "now", belongs to a later turn.
-//! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
-//!    does at most a few microseconds of work.
-//! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is needed, and it is
-//!    `None` when nothing needs it. It is never too late. With up to 1,024 events it is the earliest
-//!    deadline, unless there have been more and some of those are left. Otherwise it may be earlier: the
-//!    deadline of an event that was cancelled, postponed or handed out, or the time up to which a bounded
-//!    search came.
+//! Its contract stands at the type, for those who use it. How an event passes:
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -39,7 +21,7 @@ use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
 use crate::wheel::record::Record;
 use crate::wheel::terms::{Key, Sequence};
-use crate::wheel::{Pop, Wheel, small};
+use crate::wheel::{Pop, Wheel, sizes};
 use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
@@ -68,7 +50,7 @@ impl Default for Config {
             disabled: PerSource::default(),
             first_generation: NonZeroU32::MIN,
             first_sequence: NonZeroU32::MIN,
-            few: small::MOST,
+            few: sizes::MOST_WITHOUT_LEVELS,
         }
     }
 }
@@ -84,7 +66,7 @@ impl Config {
     /// Sets the step of the clock that supplies `now`, where it is coarser than a nanosecond.
     ///
     /// A coarse clock may be up to one step behind when an event is scheduled, so every delay is
-    /// lengthened by one step: the `T + 1` of soft timers §3. See [`bound`](crate::bound).
+    /// lengthened by one step: the `T + 1` of soft timers §3.
     pub fn clock_step(mut self, step: Duration) -> Self {
         self.clock_step = step;
         self
@@ -122,7 +104,7 @@ impl Config {
     /// once.
     #[doc(hidden)]
     pub fn few(mut self, most: usize) -> Self {
-        self.few = most.min(small::MOST);
+        self.few = most.min(sizes::MOST_WITHOUT_LEVELS);
         self
     }
 
@@ -141,7 +123,26 @@ impl Config {
     }
 }
 
-/// A set of events with due times. See the [module documentation](crate::timers) for the contract.
+/// A set of events with due times.
+///
+/// The contract, in the order a driver meets it; property tests check each sentence against a reference model:
+///
+/// 1. **Never early.** An event is handed out only when `now` ≥ its due time.
+/// 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
+///    between them; then a turn that ends at their very time leaves the first to a turn of a later time. The effective due is the due time on the tick, after the rounding that
+///    [`Slack::rounded`] allows. An event that is already due when it is scheduled queues behind everything
+///    due by then.
+/// 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
+///    once. A handle never reaches another event.
+/// 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out the events that
+///    were due then. An event that a handler schedules, even for "now", belongs to a later turn.
+/// 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
+///    does at most a few microseconds of work.
+/// 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is needed, and it is
+///    `None` when nothing needs it. It is never too late. With up to 1,024 events it is the earliest
+///    deadline, unless there have been more and some of those are left. Otherwise it may be earlier: the
+///    deadline of an event that was cancelled, postponed or handed out, or the time up to which a bounded
+///    search came.
 ///
 /// ```
 /// use core::time::Duration;

@@ -58,6 +58,7 @@ pub(crate) mod record;
 mod run;
 mod segments;
 mod shrink;
+pub(crate) mod sizes;
 mod slots;
 pub(crate) mod small;
 pub(crate) mod terms;
@@ -72,7 +73,8 @@ use later::Later;
 use level::{BLOCK_BITS, SlotId};
 use margin::Margins;
 use migration::Migrations;
-use record::{Entry, Filed, Held, Place, Record, Records};
+use record::{Entry, Filed, Held, Location, Record, Records};
+use sizes::{LEAST_SHIFT, MOST_SHIFT};
 use slots::Slots;
 use terms::{Key, Terms};
 
@@ -452,12 +454,12 @@ impl<E> Wheel<E> {
 
     /// Inserts the timers of the inbox, and puts this timer there.
     #[inline(never)]
-    fn make_room(&mut self, now: u64, timer: u32, due: u64) -> Place {
+    fn make_room(&mut self, now: u64, timer: u32, due: u64) -> Location {
         self.file_inbox();
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.inbox.push(timer, due).unwrap_or(Place::in_inbox(0))
+        self.inbox.push(timer, due).unwrap_or(Location::in_inbox(0))
     }
 
     /// Inserts a record at its present position.
@@ -499,7 +501,7 @@ impl<E> Wheel<E> {
 
     /// Takes a record out of its position.
     #[inline(never)]
-    fn take_out(&mut self, place: Place) {
+    fn take_out(&mut self, place: Location) {
         match place.filed() {
             Filed::Chunk { chunk, at } => {
                 if let Some(home) = self.slots.chunks.remove(chunk, at) {
@@ -556,10 +558,3 @@ impl<E> Wheel<E> {
         }
     }
 }
-
-/// Granules of at least 128 ns: narrower ones would only mean more slots.
-const LEAST_SHIFT: u32 = 7;
-/// Granules of at most a millisecond: beyond that, a slot is not small.
-const MOST_SHIFT: u32 = 20;
-/// A granule is at most 32 times as wide as necessary: timers set for less ahead go to a heap.
-const MORE_SHIFT: u32 = 5;

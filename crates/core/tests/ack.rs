@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use machine::Random;
 use proptest::prelude::*;
-use softtimers_core::pace::StartRate;
+use softtimers_core::StartRate;
 use softtimers_core::{AckPacer, PaceConfig, Percent, Rate, RateClock, Timestamp};
 
 fn micros(micros: u64) -> Duration {

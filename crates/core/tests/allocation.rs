@@ -3,10 +3,9 @@
 
 use core::time::Duration;
 
-use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
+use softtimers_core::queue::{DepartureQueue, FlowConfig, FlowId, Popped, QueueConfig};
 use softtimers_core::{
-    Config, DepartureQueue, KeyedTimers, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp,
-    TriggerState,
+    Config, KeyedTimers, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp, TriggerState,
 };
 
 /// Everything a busy program does with its timers, for a while.

@@ -1,26 +1,71 @@
 //! The paper's bound (soft timers §3), held with nothing but the backup: figure 1, the exact bound of
 //! tick mode, the law of the delay, and what trigger states change about it.
+//!
+//! The facility has two clocks: one to measure with, and a slower periodic interrupt that backs up the trigger states.
+//! An event that is scheduled in T ticks may only fire once T + 1 ticks have been counted, since scheduling happens
+//! somewhere between two of them; and the backup finds it within the X ticks of one interrupt period after that:
+//!
+//! ```text
+//!      T  <  time until the event fires  <  T + X + 1        X = measurement rate / interrupt rate
+//!
+//!   T = 1, X = 2       scheduled      T + 1 counted        latest backup
+//!   measurement   |      ▼    |          ▲|           |       |
+//!   backup        ┃           |           ┃           |       ┃
+//!   real time     0    0.4    1           2           3       4
+//! ```
 
 mod machine;
 
 use core::time::Duration;
 
 use machine::{Machine, Random, asleep};
-use softtimers_core::bound::Resolutions;
 use softtimers_core::{Config, Slack, SoftTimers, Timestamp, TriggerState};
+
+/// The two rates that bound every event, in Hz.
+#[derive(Clone, Copy)]
+struct Clocks {
+    measure: u64,
+    interrupt: u64,
+}
+
+/// A 1 MHz measurement clock, backed up 1,000 times a second.
+const TYPICAL: Clocks = Clocks { measure: 1_000_000, interrupt: 1_000 };
+
+impl Clocks {
+    /// A tick of the measurement clock.
+    fn tick(self) -> Duration {
+        Duration::from_nanos(1_000_000_000 / self.measure)
+    }
+
+    /// A period of the backup.
+    fn period(self) -> Duration {
+        Duration::from_nanos(1_000_000_000_u64.div_ceil(self.interrupt))
+    }
+
+    /// X: ticks in a period.
+    fn x(self) -> u64 {
+        self.measure.div_ceil(self.interrupt)
+    }
+
+    /// The rule: at least T + 1 ticks are counted since `scheduled`.
+    fn may_fire(self, scheduled: u64, t: u64, now: u64) -> bool {
+        let ticks = |time: u64| time / self.tick().as_nanos() as u64;
+        ticks(now) - ticks(scheduled) > t
+    }
+}
 
 /// The paper's facility on a coarse clock: time is read in whole measurement ticks, only interrupts at
 /// `phase + k · X` ticks look for events. Returns the real time in nanoseconds from scheduling to firing.
-fn fires_after(clocks: Resolutions, scheduled: u64, t: u64, phase: u64) -> u64 {
-    let tick = clocks.measure_tick();
+fn fires_after(clocks: Clocks, scheduled: u64, t: u64, phase: u64) -> u64 {
+    let tick = clocks.tick();
     let read = |real: u64| Timestamp::from_nanos(real - real % tick.as_nanos() as u64);
     let mut timers = SoftTimers::new(Config::default().tick(tick).clock_step(tick));
     timers.schedule(read(scheduled), tick * t as u32, Slack::DEFERRABLE, ());
-    let period = clocks.interrupt_period().as_nanos() as u64;
+    let period = clocks.period().as_nanos() as u64;
     let mut interrupt = phase + (scheduled.saturating_sub(phase)).div_ceil(period) * period;
     loop {
         let turn = timers.trigger(TriggerState::Backup, read(interrupt));
-        let due = clocks.may_fire(Timestamp::from_nanos(scheduled), t, Timestamp::from_nanos(interrupt));
+        let due = clocks.may_fire(scheduled, t, interrupt);
         let fired = timers.next(&turn).is_some();
         assert_eq!(fired, due, "the rule and the timers disagree at {interrupt}");
         if fired {
@@ -34,7 +79,7 @@ fn fires_after(clocks: Resolutions, scheduled: u64, t: u64, phase: u64) -> u64 {
 /// within its period. A tick is 1,000 here.
 #[test]
 fn figure_1_with_t_1_and_x_2() {
-    let clocks = Resolutions::new(1_000_000, 500_000).unwrap();
+    let clocks = Clocks { measure: 1_000_000, interrupt: 500_000 };
     assert_eq!(clocks.x(), 2);
     // (scheduled at, interrupts at phase + 2,000 k, fires after)
     let cases = [
@@ -59,12 +104,10 @@ fn figure_1_with_t_1_and_x_2() {
 /// The typical clocks, 1 MHz backed up at 1 kHz: no event is more than 1,001 ticks late, and some nearly are.
 #[test]
 fn the_typical_clocks_delay_by_at_most_1001_ticks() {
-    let clocks = Resolutions::TYPICAL;
-    assert_eq!((clocks.measure_resolution(), clocks.interrupt_clock_resolution()), (1_000_000, 1_000));
     let (t, mut most) = (40, 0);
     for scheduled in (0..1_000).step_by(333) {
         for phase in (0..1_000_000).step_by(if cfg!(miri) { 50_077 } else { 977 }).chain([999_999]) {
-            most = most.max(fires_after(clocks, scheduled, t, phase) - t * 1_000);
+            most = most.max(fires_after(TYPICAL, scheduled, t, phase) - t * 1_000);
         }
     }
     assert!(most < 1_001_000, "{most} ns");
@@ -81,11 +124,21 @@ fn the_fine_rule_is_what_the_timers_follow() {
         let (due, now) = (Timestamp::from_nanos(random.below(50)), Timestamp::from_nanos(random.below(50)));
         timers.schedule_at(Timestamp::ZERO, due, Slack::EXACT, ());
         let turn = timers.trigger(TriggerState::SyscallExit, now);
-        assert_eq!(
-            timers.next(&turn).is_some(),
-            Resolutions::may_fire_fine(due, now),
-            "due {due:?}, now {now:?}"
-        );
+        assert_eq!(timers.next(&turn).is_some(), now >= due, "due {due:?}, now {now:?}");
+    }
+}
+
+/// T is not enough on a coarse clock, T + 1 is.
+#[test]
+fn the_coarse_path_wants_t_plus_one() {
+    let tick = TYPICAL.tick();
+    let mut timers = SoftTimers::new(Config::default().tick(tick).clock_step(tick));
+    // At 5.9 the clock reads 5, though 6 is near.
+    timers.schedule(Timestamp::from_micros(5), 3 * tick, Slack::EXACT, ());
+    for (now, fires) in [(8, false), (9, true)] {
+        let turn = timers.trigger(TriggerState::SyscallExit, Timestamp::from_micros(now));
+        assert_eq!(timers.next(&turn).is_some(), fires, "at {now}");
+        assert_eq!(TYPICAL.may_fire(5_900, 3, now * 1_000), fires);
     }
 }
 
@@ -94,12 +147,12 @@ fn the_fine_rule_is_what_the_timers_follow() {
 fn tick_mode_holds_the_bound_exactly() {
     let step = if cfg!(miri) { 250 } else { 50 };
     for x in [1u64, 2, 7] {
-        let clocks = Resolutions::new(1_000_000, 1_000_000 / x).unwrap();
+        let clocks = Clocks { measure: 1_000_000, interrupt: 1_000_000 / x };
         for t in if cfg!(miri) { vec![1u64] } else { vec![0, 1, 2, 9] } {
-            let bounds = clocks.bounds(t);
+            let bounds = t..t + clocks.x() + 1;
             let (mut least, mut most) = (u64::MAX, 0);
             for scheduled in (0..2_000).step_by(step) {
-                for phase in (0..clocks.interrupt_period().as_nanos() as u64).step_by(step) {
+                for phase in (0..clocks.period().as_nanos() as u64).step_by(step) {
                     let after = fires_after(clocks, scheduled, t, phase);
                     assert!(after > bounds.start * 1_000, "T = {t}, X = {x}: {after} is early");
                     assert!(after < bounds.end * 1_000, "T = {t}, X = {x}: {after} is late");
@@ -169,11 +222,10 @@ fn with_only_a_tick_the_delay_is_uniform() {
 #[test]
 #[cfg_attr(miri, ignore = "a statistical test of 5,000 events takes minutes under Miri")]
 fn a_computing_loop_is_left_with_the_tick() {
-    let (clocks, t) = (Resolutions::TYPICAL, 40);
-    let most = clocks.most_delay() * 1_000;
+    let (t, most) = (40, (TYPICAL.x() + 1) * 1_000);
     let mut random = Random::new(19);
     let mut delay = || {
-        let after = fires_after(clocks, random.below(5_000_000), t, random.below(1_000_000));
+        let after = fires_after(TYPICAL, random.below(5_000_000), t, random.below(1_000_000));
         (after - t * 1_000) as f64 / most as f64
     };
     let delays: Vec<f64> = (0..5_000).map(|_| delay()).collect();

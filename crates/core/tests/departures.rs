@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use machine::Random;
 use proptest::prelude::*;
-use softtimers_core::pace::queue::{
+use softtimers_core::queue::{
     Departure, DepartureQueue, FlowConfig, FlowId, Limits, Popped, Quantum, QueueConfig, Reject, Rejected,
 };
 use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, Strategy, Timestamp};

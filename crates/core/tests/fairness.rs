@@ -5,9 +5,7 @@ use core::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use softtimers_core::pace::queue::{
-    DepartureQueue, Fairness, FlowConfig, FlowId, Popped, Quantum, QueueConfig,
-};
+use softtimers_core::queue::{DepartureQueue, Fairness, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
 use softtimers_core::{CatchUp, PaceConfig, Rate, Timestamp};
 
 /// A program that sends in no time but its own: when it is, and what each flow has sent.

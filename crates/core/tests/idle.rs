@@ -109,7 +109,7 @@ fn no_policy_polls_more_than_its_budget_in_any_stretch_of_time() {
             for &micros in intervals {
                 let mut player = Player::new(policy.within(PollBudget::new(share).over(period)), seed as u64);
                 player.play(Duration::from_micros(micros), SPAN);
-                let allowed = share.of(period) + player.longest_look;
+                let allowed = share.share_of(period) + player.longest_look;
                 let beyond = player.most_beyond(percent);
                 assert!(beyond <= allowed, "{policy:?} at {micros} µs: {beyond:?} beyond {percent}%");
                 assert_eq!(player.idle.polling().time, player.polled(), "the account is exact");
@@ -176,7 +176,7 @@ fn a_flow_faster_than_wake_ups_needs_a_budget_to_be_held() {
         assert_eq!(policy.budget(), PollBudget::HALF);
         let mut modest = Player::new(policy, 4);
         let some = modest.play(interval, SPAN);
-        let allowed = PollBudget::HALF.share().of(PollBudget::HALF.period()) + modest.longest_look;
+        let allowed = PollBudget::HALF.share().share_of(PollBudget::HALF.period()) + modest.longest_look;
         assert!(modest.most_beyond(50) <= allowed, "{policy:?}");
         let mut held = Player::new(policy.within(PollBudget::UNLIMITED), 4);
         let all = held.play(interval, SPAN);

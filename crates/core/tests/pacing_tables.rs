@@ -26,7 +26,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(departures: &[Timestamp]) -> Self {
+    fn from_departures(departures: &[Timestamp]) -> Self {
         let gap = |pair: &[Timestamp]| pair[1].saturating_duration_since(pair[0]).as_nanos() as f64 / 1e3;
         let count = (departures.len() - 1) as f64;
         let mean = departures.windows(2).map(gap).sum::<f64>() / count;
@@ -59,7 +59,7 @@ fn gaps(target: u64, burst: u64, strategy: Strategy) -> Gaps {
             timers.schedule_at(now, clock.departed(now), Slack::DEFERRABLE, ());
         },
     );
-    Gaps::of(&departures)
+    Gaps::from_departures(&departures)
 }
 
 /// Two-speed, the paper's rule: the target where the floor is below it, else the floor; and the spread of
@@ -168,7 +168,7 @@ fn a_hardware_timer_misses_its_target_by_what_it_loses() {
             departures.push(Timestamp::from_nanos(tick.max(enabled)));
             pending_until = enabled;
         }
-        let gaps = Gaps::of(&departures);
+        let gaps = Gaps::from_departures(&departures);
         let share = lost as f64 / ticks as f64;
         println!("target {target} µs, hardware: {gaps:.1?}, {:.1}% lost", share * 100.0);
         assert!((0.02..0.12).contains(&share), "{share}");

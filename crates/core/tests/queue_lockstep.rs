@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use proptest::prelude::*;
 use queue_model::{Model, ModelConfig, ModelFlow, ModelPopped, ModelQuantum};
-use softtimers_core::pace::queue::{
+use softtimers_core::queue::{
     Departure, DepartureQueue, FlowConfig, FlowId, FlowStats, Limits, Popped, Quantum, QueueConfig, Reject,
 };
 use softtimers_core::{CatchUp, Counts, PaceConfig, Rate, Timestamp};

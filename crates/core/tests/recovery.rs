@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use softtimers_core::pace::Recovery;
+use softtimers_core::Recovery;
 use softtimers_core::{CatchUp, PaceConfig, Random, Rate, RateClock, Timestamp};
 
 const TARGET: u64 = 40_000;

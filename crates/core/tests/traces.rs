@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use softtimers_core::pace::Counts;
+use softtimers_core::Counts;
 use softtimers_core::{
     CatchUp, PaceConfig, PaceError, Random, Rate, RateClock, Schedule, Speed, Strategy as Placing, Timestamp,
     Trace, TraceBuilder,

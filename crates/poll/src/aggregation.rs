@@ -217,7 +217,7 @@ mod tests {
     }
 
     impl Found {
-        fn of(quota: u32, mean_gap: u64) -> Self {
+        fn simulate(quota: u32, mean_gap: u64) -> Self {
             let mut policy = Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() });
             let mut random = Random::stream(5, quota.into());
             let (mut now, mut arrival) = (Timestamp::ZERO, 0u64);
@@ -249,7 +249,7 @@ mod tests {
     fn what_is_found_is_within_15_percent_of_the_quota() {
         for quota in [1, 2, 5, 10, 15] {
             for mean_gap in [15_000, 30_000, 60_000] {
-                let found = Found::of(quota, mean_gap).per_poll;
+                let found = Found::simulate(quota, mean_gap).per_poll;
                 let wanted = u64::from(quota) * 1_000;
                 assert!(
                     found.abs_diff(wanted) * 100 <= wanted * 15,
@@ -265,7 +265,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "a quarter of a million packets")]
     fn a_packet_waits_the_longer_and_leaves_with_more_others_the_larger_the_quota() {
         const GAP: u64 = 30_000;
-        let found = [1u32, 2, 5, 10, 15].map(|quota| (quota, Found::of(quota, GAP)));
+        let found = [1u32, 2, 5, 10, 15].map(|quota| (quota, Found::simulate(quota, GAP)));
         for (quota, found) in &found {
             let (wanted, half) = (u64::from(*quota) * GAP, u64::from(*quota) * GAP / 2);
             assert!(found.quantile(50).abs_diff(half) * 4 <= half, "{quota}: {} ns", found.quantile(50));

@@ -99,7 +99,7 @@ impl DelayBound {
     /// Makes a policy that begins with wake-ups.
     pub fn new(config: DelayBoundConfig) -> Self {
         let max_delay = saturating_nanos(config.max_delay).max(1);
-        let shortest = SHORTEST.min(Duration::from_nanos(max_delay));
+        let shortest = SHORTEST_DELAY.min(Duration::from_nanos(max_delay));
         DelayBound {
             quota: config.quota.max(1).into(),
             max_delay,
@@ -217,7 +217,7 @@ impl Named for DelayBound {
 }
 
 /// A poll every 5 µs costs little even if it is a system call.
-const SHORTEST: Duration = Duration::from_micros(5);
+const SHORTEST_DELAY: Duration = Duration::from_micros(5);
 /// Looks in a row without idle time that mean saturation: two may follow each other by chance.
 const SATURATED: u32 = 4;
 

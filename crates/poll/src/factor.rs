@@ -8,7 +8,7 @@ use core::fmt;
 /// use softtimers_poll::Factor;
 ///
 /// assert_eq!(Factor::thousandths(2_500).to_string(), "2.5");
-/// assert_eq!(Factor::thousandths(800).of(1_000_000), 800_000);
+/// assert_eq!(Factor::thousandths(800).times(1_000_000), 800_000);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Factor(u32);
@@ -28,7 +28,7 @@ impl Factor {
     }
 
     /// This factor of `whole`, rounded down; saturates.
-    pub const fn of(self, whole: u64) -> u64 {
+    pub const fn times(self, whole: u64) -> u64 {
         let product = whole as u128 * self.0 as u128 / 1_000;
         if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
     }
@@ -74,6 +74,6 @@ mod tests {
         assert_eq!(Factor::thousandths(300).average(u128::MAX, u128::MAX), u128::MAX);
         assert_eq!(Factor::thousandths(0).average(7, 9), 9);
         assert_eq!(Factor::thousandths(5_000).average(7, 9), 7, "a weight is at most one");
-        assert_eq!(Factor::thousandths(u32::MAX).of(u64::MAX), u64::MAX);
+        assert_eq!(Factor::thousandths(u32::MAX).times(u64::MAX), u64::MAX);
     }
 }

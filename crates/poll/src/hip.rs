@@ -125,7 +125,7 @@ impl Hip {
     }
 
     fn period_nanos(&self) -> u64 {
-        let margin = self.config.phi.of(self.gaps.deviation_nanos());
+        let margin = self.config.phi.times(self.gaps.deviation_nanos());
         let (shortest, longest) = (self.config.shortest_nanos(), self.config.longest_nanos());
         let wanted = self.gaps.mean_nanos().saturating_add(margin).clamp(shortest, longest);
         let ticks = match self.config.rounding {

@@ -9,7 +9,7 @@
 //!            when to look              who is next, how many         may input go on
 //!          ┌──────────────┐  Next     ┌──────────────────────┐      ┌──────────────────────┐
 //!   Look ─▶│    Policy    │──────────▶│        Rounds        │◀─────│ Feedback  CpuLimit   │◀─ depth of a queue,
-//!          │ DelayBound   │ Now, At,  │ quota, round robin   │Input │ Progress  Sampled    │   CPU time, progress
+//!          │ DelayBound   │ Now, At,  │ quota, round robin   │Input │ Progress           │   CPU time, progress
 //!          │ Hip  …       │ Armed     │ over receive, transmit│Open, └──────────────────────┘
 //!          └──────────────┘           └──────────┬───────────┘Shut
 //!                 ▲                              │ Action: Receive, Transmit, Arm, Disarm, Rest
@@ -36,7 +36,6 @@
 //! | [`Feedback`] | at the high-water mark of any queue, until the low one or a time-out | livelock §6.6.1, §9 |
 //! | [`CpuLimit`] | when packets have used their share of a period | livelock §7 |
 //! | [`Progress`] | when nothing above makes progress | livelock §5.1 |
-//! | [`Sampled`] | when clock ticks keep finding packet code | livelock §5.1 |
 //!
 //! Quotas come in [`Quota`], or from [`AutoQuota`]. [`LossFree`] finds a receiver's capacity,
 //! [`Confirmation`] confirms it, and [`Curve`] classifies the behaviour beyond it. Everything is integer
@@ -62,17 +61,21 @@ mod delay_bound;
 mod error;
 mod factor;
 mod feedback;
-pub mod hip;
+mod hip;
 mod named;
 mod nanos;
 mod overload;
 mod progress;
 mod quota;
 mod rounds;
-mod sampled;
 mod slots;
 mod stages;
 mod time_text;
+
+/// What the paper about HIP leaves open, and its readings.
+pub mod readings {
+    pub use crate::hip::{Costs, Decides, Deviation, FirstMean, Grid, Mean, Reading, Rounding, Unsaid};
+}
 
 use core::time::Duration;
 
@@ -94,7 +97,6 @@ pub use overload::{Behaviour, Confirmation, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;
 pub use rounds::{Action, GateId, Rounds, SourceConfig, SourceId, SourceStats};
-pub use sampled::{Sampled, SampledConfig};
 pub use stages::{Stage, StageEvent, StageLog};
 
 /// One look at a source: from the time it began until its ring was seen empty.

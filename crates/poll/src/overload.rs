@@ -184,11 +184,11 @@ impl Curve {
     ///
     /// let point = |(offered, delivered)| Point { offered, delivered };
     /// let unmodified = [(2_000, 2_000), (4_940, 4_696), (6_000, 3_578), (10_677, 1_374)].map(point);
-    /// assert_eq!(Curve::of(&unmodified).unwrap().behaviour, Behaviour::Livelock);
+    /// assert_eq!(Curve::from_points(&unmodified).unwrap().behaviour, Behaviour::Livelock);
     /// let polled = [(2_000, 2_000), (5_187, 5_187), (6_000, 5_150), (11_000, 5_091)].map(point);
-    /// assert_eq!(Curve::of(&polled).unwrap().behaviour, Behaviour::Realisable);
+    /// assert_eq!(Curve::from_points(&polled).unwrap().behaviour, Behaviour::Realisable);
     /// ```
-    pub fn of(points: &[Point]) -> Option<Curve> {
+    pub fn from_points(points: &[Point]) -> Option<Curve> {
         let highest = points.iter().map(|point| point.offered).max()?;
         let peak = points.iter().map(|point| point.delivered).max()?;
         let (mut sum, mut count) = (0u128, 0u128);
@@ -290,10 +290,10 @@ mod tests {
         for (points, behaviour) in series {
             let points: alloc::vec::Vec<_> =
                 points.iter().map(|&(offered, delivered)| Point { offered, delivered }).collect();
-            assert_eq!(Curve::of(&points).unwrap().behaviour, behaviour, "{points:?}");
+            assert_eq!(Curve::from_points(&points).unwrap().behaviour, behaviour, "{points:?}");
         }
-        assert_eq!(Curve::of(&[]), None);
-        let nothing = Curve::of(&[Point { offered: 0, delivered: 0 }]).unwrap();
+        assert_eq!(Curve::from_points(&[]), None);
+        let nothing = Curve::from_points(&[Point { offered: 0, delivered: 0 }]).unwrap();
         assert_eq!((nothing.loss_free, nothing.behaviour), (0, Ideal));
     }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use softtimers_core::{Random, Timestamp, Trace, TraceBuilder};
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{Hip, HipConfig, Interrupts, Look, Next, Policy, Preset};
 use softtimers_sim::{Received, receive};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers_core::Trace;
 use softtimers_poll::Policy;
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 
 use crate::engine::arrivals;
 use crate::engine::receiver::{Receiver, Timing};
@@ -35,7 +35,7 @@ pub struct Received {
 ///
 /// ```
 /// use softtimers_core::{Timestamp, TraceBuilder};
-/// use softtimers_poll::hip::Costs;
+/// use softtimers_poll::readings::Costs;
 /// use softtimers_poll::Interrupts;
 ///
 /// let mut packets = TraceBuilder::default();

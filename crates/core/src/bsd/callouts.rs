@@ -238,7 +238,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
     /// Calls everything that is due. Ticks are [held](Self::hold) meanwhile, and released if a call panics;
     /// no other call is lost then.
     pub fn run(&mut self, mut run: impl FnMut(&mut Self, C)) {
-        let held = Held::of(self);
+        let held = Held::take(self);
         while let Some(call) = held.0.softclock() {
             run(held.0, call);
         }
@@ -344,7 +344,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
 struct Held<'a, C>(&'a mut Callouts<C>);
 
 impl<'a, C> Held<'a, C> {
-    fn of(callouts: &'a mut Callouts<C>) -> Self {
+    fn take(callouts: &'a mut Callouts<C>) -> Self {
         callouts.held += 1;
         Held(callouts)
     }

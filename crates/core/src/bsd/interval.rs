@@ -142,7 +142,7 @@ impl<L: Copy> IntervalTimers<L> {
             running: KeyedTimers::new(Duration::from_micros(1)),
             slots: Slots::new(NonZeroU32::MIN),
             seal: Seal::new(owner),
-            most: most.min(MOST),
+            most: most.min(MOST_TIMERS),
             oldest: NONE,
             newest: NONE,
             queued: 0,
@@ -337,7 +337,7 @@ impl<L: Copy> IntervalTimers<L> {
 /// No slot has this index.
 const NONE: u32 = u32::MAX;
 /// Half of the wheel's capacity: the other half is for slots that have retired.
-const MOST: usize = 1 << 27;
+const MOST_TIMERS: usize = 1 << 27;
 
 #[cfg(test)]
 mod tests;

@@ -203,7 +203,7 @@ impl AckPacer {
     fn spacing(&self) -> Duration {
         let burst = self.burst_interval();
         match self.rate.gap() {
-            Some(mean) if self.spreading => self.spacing.of(mean).max(burst),
+            Some(mean) if self.spreading => self.spacing.share_of(mean).max(burst),
             _ => burst,
         }
     }

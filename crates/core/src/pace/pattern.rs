@@ -48,7 +48,7 @@ impl Pattern {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::pace::{OnOff, Pattern};
+/// use softtimers_core::{OnOff, Pattern};
 /// use softtimers_core::Rate;
 ///
 /// // A talk spurt in ten: ten packets a millisecond apart, then 90 ms of silence.

@@ -71,7 +71,7 @@ use crate::{PaceError, Rate, Timestamp};
 use super::lane::Lane;
 use flow::{Batch, Flow};
 use hot::Hot;
-use packets::{Packet, Packets, Place, Removed};
+use packets::{FirstPacket, Packet, Packets, Removed};
 use releases::Releases;
 use shares::Shares;
 
@@ -84,7 +84,7 @@ pub use turn::DepartureTurn;
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+/// use softtimers_core::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
 /// use softtimers_core::{PaceConfig, Rate, Timestamp};
 ///
 /// let mut queue = DepartureQueue::new(QueueConfig::default());
@@ -172,7 +172,7 @@ impl<T> DepartureQueue<T> {
     /// If there are 2³² − 1 flows, counting those whose slot is retired after as many uses.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, PaceError> {
         let flow = Flow::new(config)?;
-        let hot = Hot { lane: flow.lane(Timestamp::ZERO), first: Place::EMPTY };
+        let hot = Hot { lane: flow.lane(Timestamp::ZERO), first: FirstPacket::EMPTY };
         let (id, index) = self.flows.insert(flow);
         match self.hot.get_mut(index as usize) {
             Some(earlier) => self.packets.free_all(core::mem::replace(earlier, hot).first),
@@ -183,7 +183,7 @@ impl<T> DepartureQueue<T> {
             shares.add(index);
         }
         self.stats.flows += 1;
-        Ok(FlowId::of(id))
+        Ok(FlowId::from_timer(id))
     }
 
     /// Removes a flow and returns its waiting packets, the oldest first; the iterator drops those that are
@@ -211,7 +211,7 @@ impl<T> DepartureQueue<T> {
     /// Returns the handle that [`FlowId::to_bits`] turned into this number, whether or not the flow still
     /// exists; `None` if no handle has it.
     pub fn id_of(&self, bits: u64) -> Option<FlowId> {
-        self.flows.id_of(bits).map(FlowId::of)
+        self.flows.id_of(bits).map(FlowId::from_timer)
     }
 
     /// Changes the rate of a flow from `now` on, as [`RateClock::set_rate`](crate::RateClock::set_rate):
@@ -296,7 +296,7 @@ impl<T> DepartureQueue<T> {
         if !plain {
             return self.enqueue_elsewise(index, packet);
         }
-        hot.first = Place::of(packet);
+        hot.first = FirstPacket::from_packet(packet);
         self.packets.count(1);
         self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
         Ok(())
@@ -322,7 +322,7 @@ impl<T> DepartureQueue<T> {
         if hot.first.is_taken() {
             self.packets.append(&mut hot.first, &mut flow.behind, packet);
         } else {
-            hot.first = Place::of(packet);
+            hot.first = FirstPacket::from_packet(packet);
             self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
         }
         Ok(())

@@ -19,7 +19,7 @@ use crate::{Rate, Timestamp};
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::pace::{OnOff, Pattern, Schedule};
+/// use softtimers_core::{OnOff, Pattern, Schedule};
 /// use softtimers_core::{Rate, Timestamp};
 ///
 /// let micros = Duration::from_micros;

@@ -26,7 +26,7 @@ use crate::{Percent, Rate, RateError, Timestamp};
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::pace::StartRate;
+/// use softtimers_core::StartRate;
 /// use softtimers_core::{PaceConfig, Percent, Rate, RateClock, Timestamp};
 ///
 /// let at = Timestamp::from_micros;

@@ -24,7 +24,7 @@ use crate::{Rate, Timestamp};
 /// ```
 /// use core::time::Duration;
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::pace::{Speed, TraceBuilder};
+/// use softtimers_core::{Speed, TraceBuilder};
 ///
 /// let mut builder = TraceBuilder::default();
 /// for (micros, length) in [(1_000, 60), (1_040, 1_500), (1_400, 60)] {

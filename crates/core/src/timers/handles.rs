@@ -9,7 +9,7 @@ use core::num::NonZeroU32;
 
 use crate::TimerId;
 use crate::slots::Instance;
-use crate::wheel::record::{MOST, Record, Records};
+use crate::wheel::record::{MOST_RECORDS, Record, Records};
 
 #[derive(Debug)]
 pub(super) struct Handles {
@@ -27,7 +27,7 @@ impl Handles {
     /// Takes a free record: O(1).
     ///
     /// # Panics
-    /// If there are [`MOST`] records.
+    /// If there are [`MOST_RECORDS`] records.
     #[inline]
     pub(super) fn take<E>(&mut self, records: &mut Records<E>) -> u32 {
         match records.get(self.free) {
@@ -40,7 +40,7 @@ impl Handles {
     #[inline(never)]
     fn first_use<E>(&self, records: &mut Records<E>) -> u32 {
         let index = records.len();
-        assert!(index < MOST, "more than {MOST} timers pending or retired");
+        assert!(index < MOST_RECORDS, "more than {MOST_RECORDS} timers pending or retired");
         records.push(Record::new(self.first_generation.get()));
         index as u32
     }
@@ -55,10 +55,10 @@ impl Handles {
         }
     }
 
-    /// Adds `timers` free records, or fewer if [`MOST`] does not allow that, and touches their memory.
+    /// Adds `timers` free records, or fewer if [`MOST_RECORDS`] does not allow that, and touches their memory.
     pub(super) fn reserve<E>(&mut self, timers: usize, records: &mut Records<E>) {
         let first = records.len();
-        let len = first.saturating_add(timers).min(MOST);
+        let len = first.saturating_add(timers).min(MOST_RECORDS);
         (first..len).for_each(|_| records.push(Record::new(self.first_generation.get())));
         for index in (first as u32..len as u32).rev() {
             records[index].link_free(core::mem::replace(&mut self.free, index));

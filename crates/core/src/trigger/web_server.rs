@@ -49,7 +49,7 @@ impl WebServer {
         }
         // Shift out a power of two first: the remainder is divided in 64 bits.
         let nanos = (sum * u128::from(part.mean) / u128::from(Random::ONE)) as u64 / u64::from(part.shape);
-        Duration::from_nanos(nanos.min(LONGEST))
+        Duration::from_nanos(nanos.min(LONGEST_INTERVAL))
     }
 }
 
@@ -79,4 +79,4 @@ const PARTS: [Part; 3] = [
 /// Exponential numbers to a logarithm.
 const AT_ONCE: u32 = 8;
 /// The backup tick of the paper's kernel.
-const LONGEST: u64 = 1_000_000;
+const LONGEST_INTERVAL: u64 = 1_000_000;

@@ -16,6 +16,7 @@
 //! in their slots, for timers that are set and cancelled over and over.
 
 use super::segments::Segments;
+use super::sizes::{CHUNK_ROOM, NIL};
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -27,7 +28,7 @@ pub(super) struct Chunk {
     /// Places taken, live or not.
     used: u8,
     live: u8,
-    timers: [u32; ROOM],
+    timers: [u32; CHUNK_ROOM],
 }
 
 /// The list that a chunk is in, as [`Slot`](super::level::SlotId) spells it.
@@ -53,7 +54,7 @@ impl List {
 /// Up to 13 timers, taken out of a chunk or named by it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handful {
-    timers: [u32; ROOM],
+    timers: [u32; CHUNK_ROOM],
     used: u8,
 }
 
@@ -206,16 +207,13 @@ impl Chunks {
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk { next: NIL, prev: NIL, home: Home(0), used: 0, live: 0, timers: [NIL; ROOM] };
+    const EMPTY: Chunk =
+        Chunk { next: NIL, prev: NIL, home: Home(0), used: 0, live: 0, timers: [NIL; CHUNK_ROOM] };
 }
 
-/// The number of entries that fit a cache line beside the chunk's own fields.
-pub(super) const ROOM: usize = 13;
 /// The number of chunks that are kept.
 const KEPT: usize = 4;
 /// The mark of a chunk that is in no list.
 const FREE: u8 = u8::MAX;
-/// No chunk, no timer.
-pub(super) const NIL: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Chunk>() == 64);

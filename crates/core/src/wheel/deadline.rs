@@ -18,10 +18,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::Wheel;
-use super::chunk::NIL;
 use super::level::{BLOCK, BLOCK_BITS, Level};
 use super::record::Record;
-use super::small;
+use super::sizes::{MOST_WITHOUT_LEVELS, NIL};
 
 #[derive(Debug)]
 pub(super) struct Earliest {
@@ -90,7 +89,7 @@ impl<E> Wheel<E> {
 
     #[inline(never)]
     fn find_earliest(&self) -> u64 {
-        let most = if self.is_small() { small::MOST } else { MOST_SLOTS };
+        let most = if self.is_small() { MOST_WITHOUT_LEVELS } else { MOST_SLOTS };
         let mut best = self.least_at_front(most, |record| record.deadline(&self.margins));
         if !self.is_small() {
             // Timers in the inbox are not in any slot yet.
@@ -166,7 +165,7 @@ impl<E> Wheel<E> {
             Some(least) if self.records[least.timer].due == least.due => least.due,
             _ => {
                 let best = self.least_at_front(MOST_SLOTS, |record| record.due);
-                self.least_of_later(best, small::MOST, |record| record.due)
+                self.least_of_later(best, MOST_WITHOUT_LEVELS, |record| record.due)
             }
         }
     }

@@ -19,13 +19,12 @@
 use alloc::vec::Vec;
 
 use super::Wheel;
-use super::chunk::{Home, List, NIL, ROOM};
+use super::chunk::{Home, List};
 use super::heap::Heap;
-use super::later;
 use super::near::Near;
-use super::record::{Entry, Filed, Place, Records};
+use super::record::{Entry, Filed, Location, Records};
 use super::run::Run;
-use super::small;
+use super::sizes::{CHUNK_ROOM, MOST_SORTED, MOST_WITHOUT_LEVELS, NIL};
 use super::terms::Key;
 
 #[derive(Debug)]
@@ -72,7 +71,7 @@ impl Front {
         Front {
             heap: Heap::new(),
             run: Run::new(MOST_IN_RUN),
-            queue: Run::new(small::MOST),
+            queue: Run::new(MOST_WITHOUT_LEVELS),
             near: Near::new(),
             chain: Chain { list: List::EMPTY, home: Home(0), order: Order::Ordered },
             streak: 0,
@@ -145,7 +144,7 @@ impl Front {
     #[inline]
     pub(super) fn insert<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         if self.run.has_room_for(&entry) {
-            records[entry.timer].place = self.run.append(entry, Place::in_run, records);
+            records[entry.timer].place = self.run.append(entry, Location::in_run, records);
         } else {
             records[entry.timer].place = self.heap.push(entry, records);
         }
@@ -220,7 +219,7 @@ impl Front {
     pub(super) fn reserve(&mut self, timers: usize) {
         self.heap.reserve(timers);
         self.queue.reserve();
-        self.near.reserve(later::MOST);
+        self.near.reserve(MOST_SORTED);
         self.run.reserve();
     }
 
@@ -361,7 +360,7 @@ impl<E> Wheel<E> {
 /// Random times come in order eight times in a row with probability 1 in 9! = 362,880.
 const STREAK: u32 = 0xFF;
 /// Entries of the run: the chunks of a slot that are loaded at once.
-const MOST_IN_RUN: usize = 4 * ROOM;
+const MOST_IN_RUN: usize = 4 * CHUNK_ROOM;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,8 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Entry, Place, Records};
+use super::record::{Entry, Location, Records};
+use super::sizes::HEAP_ARITY;
 use super::terms::Key;
 
 #[derive(Debug)]
@@ -41,14 +42,14 @@ impl Heap {
 
     /// Adds an entry, in O(log n), and returns its place.
     #[inline(always)]
-    pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Place {
+    pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Location {
         let at = self.entries.len();
         self.entries.push(entry);
         if at > 0 && entry.is_before(&self.entries[parent(at)]) {
             self.sift_up(at, entry, records);
             return records[entry.timer].place;
         }
-        Place::in_heap(at)
+        Location::in_heap(at)
     }
 
     /// Removes the entry at a place: O(log n); O(1) if it is not the first of a few.
@@ -69,7 +70,7 @@ impl Heap {
     /// come first. The first may be the least of all, and the later timers are checked when it has gone.
     #[inline]
     pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
-        let is_last = at > 0 && ARITY * at + 1 >= self.entries.len();
+        let is_last = at > 0 && HEAP_ARITY * at + 1 >= self.entries.len();
         if let Some(entry) = self.entries.get_mut(at).filter(|_| is_last) {
             (entry.due, entry.sequence) = (due, sequence);
         }
@@ -102,7 +103,7 @@ impl Heap {
         }
         *left -= 1;
         *best = of(entry.timer).min(*best);
-        (1..=ARITY).for_each(|child| self.least_below(ARITY * at + child, best, left, of));
+        (1..=HEAP_ARITY).for_each(|child| self.least_below(HEAP_ARITY * at + child, best, left, of));
     }
 
     pub(super) fn reserve(&mut self, entries: usize) {
@@ -131,8 +132,8 @@ impl Heap {
     #[inline]
     fn sift_down<E>(&mut self, mut at: usize, entry: Entry, records: &mut Records<E>) {
         loop {
-            let first = ARITY * at + 1;
-            let Some(children) = self.entries.get(first..self.entries.len().min(first + ARITY)) else {
+            let first = HEAP_ARITY * at + 1;
+            let Some(children) = self.entries.get(first..self.entries.len().min(first + HEAP_ARITY)) else {
                 break;
             };
             let Some((mut least, rest)) = children.split_first() else { break };
@@ -155,16 +156,12 @@ impl Heap {
     #[inline]
     fn put<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
         self.entries[at] = entry;
-        records[entry.timer].place = Place::in_heap(at);
+        records[entry.timer].place = Location::in_heap(at);
     }
 }
 
 /// The place above one that is not the first.
 #[inline]
 fn parent(at: usize) -> usize {
-    (at - 1) / ARITY
+    (at - 1) / HEAP_ARITY
 }
-
-/// With few timers the heap is the first and its children: setting or cancelling any but the first moves no
-/// other.
-pub(super) const ARITY: usize = 8;

@@ -12,7 +12,7 @@
 //! ```
 
 use super::Wheel;
-use super::record::{Place, Records};
+use super::record::{Location, Records};
 
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -34,12 +34,12 @@ impl Inbox {
 
     /// Adds a timer; `None` if there is no room.
     #[inline]
-    pub(super) fn push(&mut self, timer: u32, due: u64) -> Option<Place> {
+    pub(super) fn push(&mut self, timer: u32, due: u64) -> Option<Location> {
         let at = self.len;
         *self.timers.get_mut(at as usize)? = timer;
         self.len += 1;
         self.least_due = self.least_due.min(due);
-        Some(Place::in_inbox(at))
+        Some(Location::in_inbox(at))
     }
 
     pub(super) fn timers(&self) -> &[u32] {
@@ -48,9 +48,9 @@ impl Inbox {
 
     /// Removes the timer that came last, if this is its place.
     #[inline]
-    pub(super) fn take_back(&mut self, place: Place) -> bool {
+    pub(super) fn take_back(&mut self, place: Location) -> bool {
         let last = self.len.wrapping_sub(1);
-        let is_last = place == Place::in_inbox(last);
+        let is_last = place == Location::in_inbox(last);
         if is_last {
             self.len = last;
         }
@@ -64,7 +64,7 @@ impl Inbox {
         if at != last {
             let moved = self.timers[last];
             self.timers[at] = moved;
-            records[moved].place = Place::in_inbox(at as u32);
+            records[moved].place = Location::in_inbox(at as u32);
         }
     }
 }

@@ -12,14 +12,14 @@
 //! ```
 //!
 //! On average n timers precede the minimum of every n-th one, however their times are spread. So the n that
-//! come out share the cost of one pass over all of them. Never more than [`MOST`] are sorted at once.
+//! come out share the cost of one pass over all of them. Never more than [`MOST_SORTED`] are sorted at once.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::Wheel;
-use super::heap::ARITY;
-use super::record::{Entry, Place, Records};
+use super::record::{Entry, Location, Records};
+use super::sizes::{HEAP_ARITY, MOST_SORTED};
 use super::terms::Key;
 
 #[derive(Debug)]
@@ -56,8 +56,8 @@ impl Later {
 
     /// Adds a timer that comes after `until`.
     #[inline]
-    pub(super) fn push(&mut self, entry: Entry) -> Place {
-        let place = Place::in_later(self.entries.len());
+    pub(super) fn push(&mut self, entry: Entry) -> Location {
+        let place = Location::in_later(self.entries.len());
         self.entries.push(entry);
         place
     }
@@ -77,7 +77,7 @@ impl Later {
         let Some(last) = self.entries.pop() else { return };
         if let Some(gap) = self.entries.get_mut(at) {
             *gap = last;
-            records[last.timer].place = Place::in_later(at);
+            records[last.timer].place = Location::in_later(at);
         }
     }
 
@@ -98,15 +98,15 @@ impl Later {
             if entry.due <= until.due && !until.is_before(entry.key()) {
                 left -= 1;
                 entries.swap(at, left);
-                records[entries[at].timer].place = Place::in_later(at);
+                records[entries[at].timer].place = Location::in_later(at);
             }
         }
         // Sorting needs a total order: the sequence relative to that of one of them.
         let order = |entry: &Entry| Reverse((entry.due, entry.sequence.seen_from(until.sequence)));
-        if let Some(excess) = (len - left).checked_sub(MOST) {
+        if let Some(excess) = (len - left).checked_sub(MOST_SORTED) {
             entries[left..].select_nth_unstable_by_key(excess, order);
             for (entry, at) in entries[left..left + excess].iter().zip(left..) {
-                records[entry.timer].place = Place::in_later(at);
+                records[entry.timer].place = Location::in_later(at);
             }
             left += excess;
         }
@@ -188,7 +188,7 @@ impl<E> Wheel<E> {
                 record.place = self.later.push(record.entry(timer));
             }
         }
-        if self.later.room().min(MOST) > self.front.near.room() {
+        if self.later.room().min(MOST_SORTED) > self.front.near.room() {
             self.make_room_near();
         }
         if is_near {
@@ -210,14 +210,14 @@ impl<E> Wheel<E> {
     /// Makes room near for as many as may be moved from the later ones at once.
     #[cold]
     fn make_room_near(&mut self) {
-        self.front.near.reserve(self.later.room().min(MOST));
+        self.front.near.reserve(self.later.room().min(MOST_SORTED));
     }
 
     /// Adds a later timer, and makes room for it among those that are near.
     #[inline]
-    fn push_later(&mut self, entry: Entry) -> Place {
+    fn push_later(&mut self, entry: Entry) -> Location {
         let place = self.later.push(entry);
-        if self.later.room().min(MOST) > self.front.near.room() {
+        if self.later.room().min(MOST_SORTED) > self.front.near.room() {
             self.make_room_near();
         }
         place
@@ -225,18 +225,18 @@ impl<E> Wheel<E> {
 
     /// Finds a place for an entry while there are few, and puts it there.
     #[inline(always)]
-    pub(super) fn place_of_few(&mut self, entry: Entry) -> Place {
+    pub(super) fn place_of_few(&mut self, entry: Entry) -> Location {
         if !self.front.is_for_queue(&entry) {
             return self.place_out_of_order(entry);
         }
         if self.front.queue.is_full() && self.later.room() == 0 {
             self.make_room_for_few();
         }
-        self.front.queue.append(entry, Place::in_queue, &mut self.records)
+        self.front.queue.append(entry, Location::in_queue, &mut self.records)
     }
 
     #[inline(never)]
-    fn place_out_of_order(&mut self, entry: Entry) -> Place {
+    fn place_out_of_order(&mut self, entry: Entry) -> Location {
         if self.is_for_later(&entry) {
             self.push_later(entry)
         } else {
@@ -272,13 +272,11 @@ impl<E> Wheel<E> {
 
 /// The size of the sample of [`Later::ahead`].
 const SOME: usize = 32;
-/// The most timers that are sorted at once.
-pub(super) const MOST: usize = 128;
 /// The initial room for later timers.
 const FIRST: usize = 16;
 /// The number of out-of-order entries that the front keeps however few are later: those of a heap with two
 /// levels.
-pub(super) const LEAST_CROWD: usize = ARITY;
+pub(super) const LEAST_CROWD: usize = HEAP_ARITY;
 
 #[cfg(test)]
 mod tests {
@@ -319,7 +317,7 @@ mod tests {
             while !later.is_empty() {
                 let left = later.sort_out(&mut records);
                 let taken = later.entries.len() - left;
-                assert!((1..=MOST).contains(&taken));
+                assert!((1..=MOST_SORTED).contains(&taken));
                 out.extend(later.entries.drain(left..).rev());
                 assert!(later.entries.iter().all(|entry| later.until.is_before(entry.key())));
                 let places = later.entries.iter().map(|entry| records[entry.timer].place.at_later());

@@ -83,7 +83,7 @@ impl Reach {
 impl SlotId {
     /// Returns the slot of `granule` on `level`.
     #[inline]
-    pub(super) fn of(level: usize, granule: u64) -> SlotId {
+    pub(super) fn at_granule(level: usize, granule: u64) -> SlotId {
         SlotId { level, index: (granule >> (BLOCK_BITS as usize * level)) as usize % SLOTS }
     }
 
@@ -91,7 +91,7 @@ impl SlotId {
     #[inline]
     pub(super) fn filing(granule: u64, reach: &Reach) -> SlotId {
         let level = reach.0.iter().position(|&end| granule < end).unwrap_or(LEVELS - 1);
-        SlotId::of(level, granule)
+        SlotId::at_granule(level, granule)
     }
 
     /// Returns the beginning of the slot in this block of its level, in granules.
@@ -278,7 +278,7 @@ mod laws {
     use super::*;
 
     /// The largest granule there is: the last nanosecond, in granules of 128 ns.
-    pub(super) const MOST: u64 = u64::MAX >> 7;
+    pub(super) const LAST_GRANULE: u64 = u64::MAX >> 7;
 
     /// A granule goes to the lowest level that reaches it, and its slot's home names no other level.
     pub(super) fn a_granule_has_one_slot(horizon: u64, granule: u64) {
@@ -312,7 +312,7 @@ mod proofs {
 
     fn any() -> (u64, u64) {
         let (horizon, granule) = (kani::any(), kani::any());
-        kani::assume(horizon <= granule && granule <= MOST);
+        kani::assume(horizon <= granule && granule <= LAST_GRANULE);
         (horizon, granule)
     }
 
@@ -344,9 +344,9 @@ mod tests {
         /// of time and its end.
         #[test]
         fn the_laws_of_slots_hold(begin in 0..=64u32, ahead in 0..=57u32, noise in any::<[u64; 2]>()) {
-            let most = |bits: u32| laws::MOST.checked_shr(bits).unwrap_or(0);
-            let horizon = if begin == 64 { laws::MOST } else { noise[0] & most(begin) };
-            let granule = horizon.saturating_add(noise[1] & most(ahead)).min(laws::MOST);
+            let most = |bits: u32| laws::LAST_GRANULE.checked_shr(bits).unwrap_or(0);
+            let horizon = if begin == 64 { laws::LAST_GRANULE } else { noise[0] & most(begin) };
+            let granule = horizon.saturating_add(noise[1] & most(ahead)).min(laws::LAST_GRANULE);
             laws::a_granule_has_one_slot(horizon, granule);
             laws::a_slot_begins_where_it_is_looked_for(horizon, granule);
         }

@@ -60,7 +60,7 @@ impl<E> Wheel<E> {
             if (from ^ self.horizon) >> (BLOCK_BITS as usize * level) == 0 {
                 break;
             }
-            if self.slots.levels[level].slot(SlotId::of(level, self.horizon).index).is_some() {
+            if self.slots.levels[level].slot(SlotId::at_granule(level, self.horizon).index).is_some() {
                 self.migrations.overdue |= 1 << level;
             }
             self.schedule_migration(level, self.horizon << self.shift);
@@ -75,7 +75,7 @@ impl<E> Wheel<E> {
         }
         // The highest first: its timers may go to any level below.
         let level = self.migrations.overdue.ilog2() as usize;
-        if !self.migrate(SlotId::of(level, self.horizon)) {
+        if !self.migrate(SlotId::at_granule(level, self.horizon)) {
             self.migrations.overdue &= !(1 << level);
         }
         true
@@ -89,7 +89,7 @@ impl<E> Wheel<E> {
         }
         if let Some(level) = self.migrations.at.iter().position(|&at| at <= now) {
             let at = self.migrations.at[level];
-            self.migrate(SlotId::of(level, self.next_slot(level)));
+            self.migrate(SlotId::at_granule(level, self.next_slot(level)));
             self.schedule_migration(level, at);
         }
         true
@@ -98,7 +98,8 @@ impl<E> Wheel<E> {
     /// Spreads the remaining chunks of a level's next slot evenly over the time from `at` until it is needed.
     fn schedule_migration(&mut self, level: usize, at: u64) {
         let end = self.next_slot(level);
-        self.migrations.at[level] = match self.slots.levels[level].slot(SlotId::of(level, end).index) {
+        self.migrations.at[level] = match self.slots.levels[level].slot(SlotId::at_granule(level, end).index)
+        {
             Some(slot) => at + (end << self.shift).saturating_sub(at) / (u64::from(slot.chunks) + 1),
             None => u64::MAX,
         };

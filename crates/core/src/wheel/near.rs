@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::chunk::NIL;
-use super::record::{Entry, Place, Records};
+use super::record::{Entry, Location, Records};
+use super::sizes::NIL;
 
 /// Entries, filled at once and only removed: the next is the last, and a cancelled one leaves a gap, except
 /// at the end.
@@ -43,7 +43,7 @@ impl Near {
         self.entries.extend(entries);
         self.live = self.entries.len();
         for (entry, at) in self.entries.iter().zip(0..) {
-            records[entry.timer].place = Place::in_near(at);
+            records[entry.timer].place = Location::in_near(at);
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Record<E> {
     pub(crate) due: u64,
     /// `None` while nothing is pending here.
     pub(super) held: Option<Held<E>>,
-    pub(super) place: Place,
+    pub(super) place: Location,
     /// For owners of records that issue handles; the wheel does not read it.
     pub(crate) generation: u32,
 }
@@ -42,9 +42,9 @@ pub(super) struct Held<E> {
 ///
 /// In the low four bits the index in a chunk, whose own index is above them, or one of the marks below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(u32);
+pub(super) struct Location(u32);
 
-/// A [`Place`], taken apart.
+/// A [`Location`], taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Filed {
     Chunk { chunk: u32, at: usize },
@@ -56,40 +56,40 @@ pub(super) enum Filed {
     Heap { at: usize },
 }
 
-impl Place {
+impl Location {
     #[inline]
-    pub(super) fn in_chunk(chunk: u32, at: usize) -> Place {
-        Place(chunk << MARK_BITS | at as u32)
+    pub(super) fn in_chunk(chunk: u32, at: usize) -> Location {
+        Location(chunk << MARK_BITS | at as u32)
     }
 
     #[inline]
-    pub(super) fn in_run(counted: u32) -> Place {
-        Place(counted << MARK_BITS | RUN)
+    pub(super) fn in_run(counted: u32) -> Location {
+        Location(counted << MARK_BITS | RUN)
     }
 
     #[inline]
-    pub(super) fn in_queue(counted: u32) -> Place {
-        Place(FEW | counted << MARK_BITS | RUN)
+    pub(super) fn in_queue(counted: u32) -> Location {
+        Location(FEW | counted << MARK_BITS | RUN)
     }
 
     #[inline]
-    pub(super) fn in_heap(at: usize) -> Place {
-        Place((at as u32) << MARK_BITS | HEAP)
+    pub(super) fn in_heap(at: usize) -> Location {
+        Location((at as u32) << MARK_BITS | HEAP)
     }
 
     #[inline]
-    pub(super) fn in_inbox(at: u32) -> Place {
-        Place(at << MARK_BITS | INBOX)
+    pub(super) fn in_inbox(at: u32) -> Location {
+        Location(at << MARK_BITS | INBOX)
     }
 
     #[inline]
-    pub(super) fn in_near(at: usize) -> Place {
-        Place(NEAR | (at as u32) << MARK_BITS | RUN)
+    pub(super) fn in_near(at: usize) -> Location {
+        Location(NEAR | (at as u32) << MARK_BITS | RUN)
     }
 
     #[inline]
-    pub(super) fn in_later(at: usize) -> Place {
-        Place(FEW | (at as u32) << MARK_BITS | INBOX)
+    pub(super) fn in_later(at: usize) -> Location {
+        Location(FEW | (at as u32) << MARK_BITS | INBOX)
     }
 
     /// Returns the index among the [later](super::later) ones, if it is there.
@@ -128,7 +128,7 @@ impl Place {
 impl<E> Record<E> {
     /// Makes a record that is not inserted.
     pub(crate) const fn new(generation: u32) -> Self {
-        Record { due: 0, held: None, place: Place(0), generation }
+        Record { due: 0, held: None, place: Location(0), generation }
     }
 
     #[inline]
@@ -139,7 +139,7 @@ impl<E> Record<E> {
     /// Links a record that is not inserted before the free record `next`.
     #[inline]
     pub(crate) fn link_free(&mut self, next: u32) {
-        self.place = Place(next);
+        self.place = Location(next);
     }
 
     #[inline]
@@ -206,8 +206,8 @@ impl Entry {
 
 pub(crate) type Records<E> = Segments<Record<E>>;
 
-/// The maximum number of records: the bits of a [`Place`] beside its mark, less one.
-pub(crate) const MOST: usize = (1 << (u32::BITS - MARK_BITS)) - 1;
+/// The maximum number of records: the bits of a [`Location`] beside its mark, less one.
+pub(crate) const MOST_RECORDS: usize = (1 << (u32::BITS - MARK_BITS)) - 1;
 
 const MARK_BITS: u32 = 4;
 const MARKS: u32 = (1 << MARK_BITS) - 1;
@@ -221,4 +221,4 @@ const NEAR: u32 = 1 << 30;
 /// The number up to which a run counts before it wraps to zero.
 pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 2)) - 1;
 
-const _: () = assert!(size_of::<Record<u64>>() == 32 && super::chunk::ROOM <= INBOX as usize);
+const _: () = assert!(size_of::<Record<u64>>() == 32 && super::sizes::CHUNK_ROOM <= INBOX as usize);

@@ -12,8 +12,8 @@
 
 use alloc::vec::Vec;
 
-use super::chunk::NIL;
-use super::record::{COUNTED, Entry, Place, Records};
+use super::record::{COUNTED, Entry, Location, Records};
+use super::sizes::NIL;
 use super::terms::Sequence;
 
 #[derive(Debug)]
@@ -94,9 +94,9 @@ impl Run {
     pub(super) fn append<E>(
         &mut self,
         entry: Entry,
-        place: impl Fn(u32) -> Place,
+        place: impl Fn(u32) -> Location,
         records: &mut Records<E>,
-    ) -> Place {
+    ) -> Location {
         if self.is_full() {
             self.make_room(&place, records);
         }
@@ -111,7 +111,7 @@ impl Run {
     /// Closes the gaps in place, or, if they are fewer than half, in a ring of twice the size: each entry is
     /// moved once on average. All places are taken, by entries or gaps.
     #[inline(never)]
-    fn make_room<E>(&mut self, place: &impl Fn(u32) -> Place, records: &mut Records<E>) {
+    fn make_room<E>(&mut self, place: &impl Fn(u32) -> Location, records: &mut Records<E>) {
         let room = self.ring.len();
         let first = if room == 0 { 0 } else { self.at(self.from) };
         let room = if 2 * self.live as usize > room { 2 * room } else { room };

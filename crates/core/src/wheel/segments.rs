@@ -114,7 +114,7 @@ impl<T> IndexMut<u32> for Segments<T> {
 const PART: usize = 4_096;
 /// Room in the first segment to begin with.
 /// The limit below which there are [few](super::small).
-const FIRST: usize = super::small::MOST;
+const FIRST: usize = super::sizes::MOST_WITHOUT_LEVELS;
 
 #[cfg(test)]
 mod tests {

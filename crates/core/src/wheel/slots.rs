@@ -1,9 +1,10 @@
 //! All slots of the wheel and their contents: the levels, the chunks, and where a timer goes.
 
-use super::chunk::{Chunks, Kept, ROOM};
+use super::chunk::{Chunks, Kept};
 use super::front::Chain;
 use super::level::{LEVELS, Level, ROWS, Reach, SLOTS, SlotId, Spare};
-use super::record::{Filed, Place};
+use super::record::{Filed, Location};
+use super::sizes::CHUNK_ROOM;
 use super::terms::Terms;
 
 #[derive(Debug)]
@@ -29,13 +30,13 @@ impl Slots {
     /// Makes room for `timers` more in any slots: a chunk for each slot that they may begin, and for each
     /// that they fill.
     pub(super) fn reserve(&mut self, timers: usize) {
-        self.chunks.reserve(timers.div_ceil(ROOM) + timers.min(2 * SLOTS));
+        self.chunks.reserve(timers.div_ceil(CHUNK_ROOM) + timers.min(2 * SLOTS));
         self.spare.reserve(timers.min(3 * ROWS));
     }
 
     /// Returns whether the bounds of a timer's slot hold for these terms.
     #[inline(never)]
-    pub(super) fn is_promised(&self, place: Place, terms: &Terms, chain: &Chain) -> bool {
+    pub(super) fn is_promised(&self, place: Location, terms: &Terms, chain: &Chain) -> bool {
         let Filed::Chunk { chunk, .. } = place.filed() else { return false };
         let home = self.chunks.home(chunk);
         let id = SlotId::of_home(home);
@@ -52,14 +53,14 @@ impl Slots {
         granule: u64,
         due: u64,
         deadline: u64,
-    ) -> (Place, Option<usize>) {
+    ) -> (Location, Option<usize>) {
         let id = SlotId::filing(granule, &self.reach);
         let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
         if let Some((chunk, at)) = self.chunks.append(slot.list, timer) {
-            return (Place::in_chunk(chunk, at), None);
+            return (Location::in_chunk(chunk, at), None);
         }
         let chunk = self.chunks.begin(&mut slot.list, id.home(granule), timer);
         slot.chunks += 1;
-        (Place::in_chunk(chunk, 0), Some(id.level))
+        (Location::in_chunk(chunk, 0), Some(id.level))
     }
 }

@@ -16,8 +16,9 @@
 use super::level::Reach;
 use super::migration::Migrations;
 use super::record::Entry;
+use super::sizes::{MORE_SHIFT, MOST_SHIFT};
 use super::terms::{Key, Terms};
-use super::{MORE_SHIFT, MOST_SHIFT, Pop, Wheel};
+use super::{Pop, Wheel};
 
 impl<E> Wheel<E> {
     /// Returns whether no timer is in a slot, and new ones do not go there.
@@ -122,6 +123,3 @@ impl<E> Wheel<E> {
         self.earliest.gone = true;
     }
 }
-
-/// The number of timers above which there is a wheel: scanning 1,024 takes a microsecond.
-pub(crate) const MOST: usize = 1_024;

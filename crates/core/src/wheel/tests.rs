@@ -11,9 +11,9 @@ extern crate std;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use super::chunk::ROOM;
 use super::level::{BLOCK_BITS, LEVELS};
 use super::record::{Filed, Record};
+use super::sizes::CHUNK_ROOM;
 use super::terms::{Key, Sequence, Terms};
 use super::{Pop, Pull, Wheel};
 use crate::effort::operations;
@@ -120,9 +120,9 @@ fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
         }
         out += driver.turn(boundary + 2 * block + TICK).len();
         assert_eq!(out, timers as usize);
-        assert!(driver.most_in_quantum <= MOST, "{} records in a quantum", driver.most_in_quantum);
+        assert!(driver.most_in_quantum <= MOST_FETCHED, "{} records in a quantum", driver.most_in_quantum);
         // A slot of level 1 holds some 12,000 here.
-        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
+        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST_FETCHED };
         assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
     }
 }
@@ -154,7 +154,7 @@ fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
         }
         look(&mut driver, start, start + 2 * width, operations(2_000));
         assert_eq!(out, timers as usize);
-        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
+        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST_FETCHED };
         assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
     }
 }
@@ -170,7 +170,7 @@ fn a_jump_is_worked_off_in_quanta() {
     let out = driver.turn(1_000_000_000);
     assert_eq!(out.len(), timers as usize);
     assert!(out.is_sorted_by_key(|&timer| (due[timer as usize], timer)));
-    assert!(driver.most_in_quantum <= MOST);
+    assert!(driver.most_in_quantum <= MOST_FETCHED);
     assert!(driver.wheel.touched >= timers as usize, "each was fetched out of its slot");
 }
 
@@ -425,7 +425,7 @@ fn the_table_of_levels_is_true() {
 }
 
 /// The most records that a quantum fetches.
-const MOST: usize = 4 * ROOM;
+const MOST_FETCHED: usize = 4 * CHUNK_ROOM;
 /// A few timers before the sequence begins anew, so that each test has it in its midst.
 const BELOW_WRAP: Sequence = Sequence::starting(NonZeroU32::new(u32::MAX - 60).unwrap());
 /// A microsecond, as multiples of which the tests set timers.

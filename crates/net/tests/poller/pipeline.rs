@@ -14,8 +14,7 @@ use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_net::poller::{Gauge, Poller};
 use softtimers_poll::{
     AutoQuota, AutoQuotaConfig, BusyWait, CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig,
-    Interrupts, LossFree, Policy, Preset, Progress, ProgressConfig, Quota, Sampled, SampledConfig,
-    SourceConfig, SourceId,
+    Interrupts, LossFree, Policy, Preset, Progress, ProgressConfig, Quota, SourceConfig, SourceId,
 };
 
 use super::{Simulated, at, clock, flood, forward, micros, simulated};
@@ -28,7 +27,6 @@ const ROOM: usize = 32;
 enum Ground {
     None,
     NoProgress,
-    Ticks,
 }
 
 #[derive(Clone)]
@@ -96,7 +94,6 @@ impl Pipeline {
         let feedback = self.feedback.map(|config| poller.attach_queue(&gauge, config, &[source]).unwrap());
         let gate = poller.add_gate(&[source]);
         let mut progress = Progress::new(ProgressConfig::preset(Preset::Paper));
-        let (mut sampled, mut tick) = (Sampled::new(SampledConfig::default()), at(1_000));
         let (mut out, mut queue, mut working) = (Outcome::default(), VecDeque::new(), None);
         let done = |out: &mut Outcome, arrived| {
             out.finished += 1;
@@ -119,7 +116,6 @@ impl Pipeline {
                 }
             };
             if idle {
-                let until = if let Ground::Ticks = self.ground { until.min(tick) } else { until };
                 poller.wait(Some(until), |packet, _| take(packet)).unwrap();
             } else {
                 poller.poll(|packet, _| take(packet)).unwrap();
@@ -131,11 +127,6 @@ impl Pipeline {
                     let taken = poller.source_stats(source).packets;
                     poller.set_gate(gate, progress.observe(now, taken, out.finished));
                 }
-                Ground::Ticks if now >= tick => {
-                    poller.set_gate(gate, sampled.tick(took > 0));
-                    tick = now + Duration::from_millis(1);
-                }
-                Ground::Ticks => {}
             }
             if took > 0 || self.polled {
                 continue;
@@ -293,21 +284,17 @@ fn feedback_raises_what_a_monitor_captures_and_its_ticks_lose_some() {
     assert!(lost_at_queue > 0, "the tick always came late enough");
 }
 
-/// Livelock §5.1: without marks on a queue. Input stops when nothing comes of it, or when ticks of the clock find nothing
-/// but packet code.
+/// Livelock §5.1: without marks on a queue. Input stops when nothing comes of it.
 #[test]
-fn no_progress_and_ticks_are_grounds_to_stop_input() {
+fn no_progress_is_a_ground_to_stop_input() {
     let finished =
         |ground, gap| Pipeline { quota: Quota::new(8, 8), ground, ..BATCHED }.flooded(gap).finished;
     assert_eq!(finished(Ground::None, 990), 0);
-    // The first progress after a millisecond without any opens input again; the ticks leave two of five, for
-    // what is in the queue.
-    let [progress, ticks] = [Ground::NoProgress, Ground::Ticks].map(|ground| finished(ground, 990));
-    assert!((40..=50).contains(&progress) && ticks > 250, "{progress} and {ticks}");
-    // They leave alone what keeps up.
-    for ground in [Ground::NoProgress, Ground::Ticks] {
-        assert_eq!(finished(ground, 47_300), finished(Ground::None, 47_300));
-    }
+    // The first progress after a millisecond without any opens input again.
+    let progress = finished(Ground::NoProgress, 990);
+    assert!((40..=50).contains(&progress), "{progress}");
+    // It leaves alone a source whose packets are handled in time.
+    assert_eq!(finished(Ground::NoProgress, 47_300), finished(Ground::None, 47_300));
 }
 
 /// A flooded device whose turns cost 15 µs, and a packet 2: eight packets leave in each turn.

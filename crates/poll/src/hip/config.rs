@@ -221,7 +221,7 @@ pub enum FirstMean {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_poll::hip::Costs;
+/// use softtimers_poll::readings::Costs;
 ///
 /// assert_eq!(Costs::HIP.guess_unsuccessful(), 10);
 /// assert_eq!(Costs::HIP.interrupt_period(1_500), Duration::from_nanos(5_500));

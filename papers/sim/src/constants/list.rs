@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 
 #[cfg(test)]
 use super::changed::Changed;

@@ -16,7 +16,7 @@
 mod lan;
 mod self_similar;
 
-use softtimers_core::pace::{Pattern, Schedule};
+use softtimers_core::{Pattern, Schedule};
 use softtimers_core::{Rate, Timestamp, Trace};
 
 pub(crate) use lan::{Bursts, Lan, LanError, Lengths};

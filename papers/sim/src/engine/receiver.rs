@@ -25,7 +25,7 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{Look, Next, Policy};
 
 use super::arrivals::Arrival;

@@ -20,9 +20,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use softtimers_core::pace::Pattern;
+use softtimers_core::Pattern;
 use softtimers_core::{Rate, RateError, Timestamp, Trace};
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{Aggregation, AggregationConfig, AnyPolicy, Interrupts, Preset};
 
 use crate::engine::arrivals;

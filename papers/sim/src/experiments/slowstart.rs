@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::pace::StartRate;
+use softtimers_core::StartRate;
 use softtimers_core::{Percent, Rate};
 
 use super::slow_link::{MBIT, capacity};

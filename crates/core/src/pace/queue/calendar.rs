@@ -17,7 +17,7 @@
 
 use alloc::boxed::Box;
 
-use super::node::{NIL, Node, Place};
+use super::node::{Bucket, NIL, Node};
 
 /// All slots, and the flows in them by their numbers.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Calendar {
         let index = slot.index();
         let head = core::mem::replace(&mut self.heads[index], flow);
         let node = &mut nodes[flow as usize];
-        (node.next, node.prev, node.place) = (head, NIL, Place(index as u32));
+        (node.next, node.prev, node.place) = (head, NIL, Bucket(index as u32));
         if head == NIL {
             self.mark(slot);
         } else {

@@ -138,7 +138,7 @@ impl Quantum {
     /// ```
     /// use core::time::Duration;
     /// use softtimers_core::Rate;
-    /// use softtimers_core::pace::queue::Quantum;
+    /// use softtimers_core::queue::Quantum;
     ///
     /// let quantum = Quantum { packets: 64, ..Quantum::within(Duration::from_millis(1)) };
     /// let at = |packets_per_second| Rate::per_second(packets_per_second).map(|rate| quantum.packets_at(rate));

@@ -4,7 +4,7 @@
 //! that it touches. The clock, the limits and the counts are [elsewhere](super::flow).
 
 use super::super::lane::Lane;
-use super::packets::Place;
+use super::packets::FirstPacket;
 use crate::Timestamp;
 
 /// With tokens of more than eight bytes, it takes more than a line.
@@ -13,7 +13,7 @@ use crate::Timestamp;
 pub(super) struct Hot<T> {
     pub(super) lane: Lane,
     /// The flow's first packet, while one waits.
-    pub(super) first: Place<T>,
+    pub(super) first: FirstPacket<T>,
 }
 
 impl<T> Hot<T> {

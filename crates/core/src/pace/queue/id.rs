@@ -22,7 +22,7 @@ impl FlowId {
     }
 
     #[inline]
-    pub(super) fn of(id: TimerId) -> Self {
+    pub(super) fn from_timer(id: TimerId) -> Self {
         FlowId(id)
     }
 

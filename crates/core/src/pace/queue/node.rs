@@ -45,21 +45,21 @@ pub(super) struct Node {
     pub(super) sequence: u32,
     pub(super) next: u32,
     pub(super) prev: u32,
-    pub(super) place: Place,
+    pub(super) place: Bucket,
 }
 
 /// The place of a flow: a slot of the calendar, or one of those below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(pub(super) u32);
+pub(super) struct Bucket(pub(super) u32);
 
-impl Place {
-    pub(super) const NOWHERE: Place = Place(u32::MAX);
-    pub(super) const RUN: Place = Place(u32::MAX - 1);
+impl Bucket {
+    pub(super) const NOWHERE: Bucket = Bucket(u32::MAX);
+    pub(super) const RUN: Bucket = Bucket(u32::MAX - 1);
 }
 
 impl Node {
     pub(super) const NOWHERE: Node =
-        Node { time: 0, sequence: 0, next: NIL, prev: NIL, place: Place::NOWHERE };
+        Node { time: 0, sequence: 0, next: NIL, prev: NIL, place: Bucket::NOWHERE };
 
     #[inline]
     pub(super) fn filed(&self) -> Filed {

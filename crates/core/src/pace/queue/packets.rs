@@ -25,7 +25,7 @@ pub(super) struct Packet<T> {
 /// The packets behind the first of their flow.
 #[derive(Debug)]
 pub(super) struct Packets<T> {
-    behind: Vec<Place<T>>,
+    behind: Vec<FirstPacket<T>>,
     free: u32,
     /// The number of waiting packets, including the first ones of their flows.
     waiting: u32,
@@ -34,7 +34,7 @@ pub(super) struct Packets<T> {
 /// A place for a packet, which waits if the token is there. Half a cache line, for tokens of up to 8 bytes.
 #[repr(align(32))]
 #[derive(Debug)]
-pub(super) struct Place<T> {
+pub(super) struct FirstPacket<T> {
     pub(super) ready: Timestamp,
     bytes: u32,
     /// The place of the next packet of the same flow, or the next free place.
@@ -55,13 +55,14 @@ impl Fifo {
     pub(super) const EMPTY: Fifo = Fifo { packets: 0, last: NONE, bytes: 0 };
 }
 
-impl<T> Place<T> {
-    pub(super) const EMPTY: Place<T> = Place { ready: Timestamp::ZERO, bytes: 0, next: NONE, token: None };
+impl<T> FirstPacket<T> {
+    pub(super) const EMPTY: FirstPacket<T> =
+        FirstPacket { ready: Timestamp::ZERO, bytes: 0, next: NONE, token: None };
 
     #[inline]
-    pub(super) fn of(packet: Packet<T>) -> Self {
+    pub(super) fn from_packet(packet: Packet<T>) -> Self {
         let Packet { ready, bytes, token } = packet;
-        Place { ready, bytes, next: NONE, token: Some(token) }
+        FirstPacket { ready, bytes, next: NONE, token: Some(token) }
     }
 
     /// Returns whether a packet waits here.
@@ -100,10 +101,10 @@ impl<T> Packets<T> {
     }
 
     /// Frees the places of a removed flow's packets that have not been [taken](Removed).
-    pub(super) fn free_all(&mut self, first: Place<T>) {
+    pub(super) fn free_all(&mut self, first: FirstPacket<T>) {
         let mut index = first.next;
         while let Some(place) = self.behind.get_mut(index as usize) {
-            let next = core::mem::replace(place, Place { next: self.free, ..Place::EMPTY }).next;
+            let next = core::mem::replace(place, FirstPacket { next: self.free, ..FirstPacket::EMPTY }).next;
             self.free = core::mem::replace(&mut index, next);
         }
     }
@@ -127,9 +128,9 @@ impl<T> Packets<T> {
     }
 
     /// Puts a packet behind all of a flow's.
-    pub(super) fn append(&mut self, first: &mut Place<T>, fifo: &mut Fifo, packet: Packet<T>) {
+    pub(super) fn append(&mut self, first: &mut FirstPacket<T>, fifo: &mut Fifo, packet: Packet<T>) {
         fifo.bytes += u64::from(packet.bytes);
-        let place = Place::of(packet);
+        let place = FirstPacket::from_packet(packet);
         let index = self.free;
         let index = if let Some(free) = self.behind.get_mut(index as usize) {
             self.free = free.next;
@@ -147,7 +148,7 @@ impl<T> Packets<T> {
     /// Takes a packet that `is_it` names out of those behind a flow's first.
     pub(super) fn unlink(
         &mut self,
-        first: &mut Place<T>,
+        first: &mut FirstPacket<T>,
         fifo: &mut Fifo,
         mut is_it: impl FnMut(&T) -> bool,
     ) -> Option<T> {
@@ -172,7 +173,7 @@ impl<T> Packets<T> {
     }
 
     /// Returns the latest time from which the packets of a flow may leave.
-    pub(super) fn latest_ready(&self, first: &Place<T>) -> Timestamp {
+    pub(super) fn latest_ready(&self, first: &FirstPacket<T>) -> Timestamp {
         let mut latest = if first.is_taken() { first.ready } else { Timestamp::ZERO };
         let mut index = first.next;
         while let Some(place) = self.behind.get(index as usize) {
@@ -184,7 +185,7 @@ impl<T> Packets<T> {
 
     /// Makes the next packet of a flow its first, after the first was taken.
     #[inline]
-    pub(super) fn advance(&mut self, first: &mut Place<T>, fifo: &mut Fifo) {
+    pub(super) fn advance(&mut self, first: &mut FirstPacket<T>, fifo: &mut Fifo) {
         let index = first.next;
         if let Some(second) = self.behind.get_mut(index as usize) {
             core::mem::swap(first, second);
@@ -201,7 +202,7 @@ const NONE: u32 = u32::MAX;
 /// The tokens of a removed flow's waiting packets, the oldest first. Those not taken are dropped with it.
 pub(super) struct Removed<'a, T> {
     pub(super) packets: &'a mut Packets<T>,
-    pub(super) first: &'a mut Place<T>,
+    pub(super) first: &'a mut FirstPacket<T>,
     pub(super) behind: Fifo,
 }
 
@@ -240,7 +241,7 @@ mod tests {
         for taken in 0..=3 {
             let mut packets = Packets::new();
             for round in 0..4 {
-                let mut first = Place::of(packet(1, (round, 0)));
+                let mut first = FirstPacket::from_packet(packet(1, (round, 0)));
                 let mut behind = Fifo::EMPTY;
                 (1..3).for_each(|token| packets.append(&mut first, &mut behind, packet(1, (round, token))));
                 let mut removed = Removed { packets: &mut packets, first: &mut first, behind };
@@ -264,7 +265,7 @@ mod tests {
         #[test]
         fn lists_are_queues(ops in prop::collection::vec((0usize..5, prop::option::of(0u32..2_000)), 1..crate::effort::operations(300) as usize)) {
             let mut packets = Packets::new();
-            let mut lists = [const { (Place::EMPTY, Fifo::EMPTY) }; 5];
+            let mut lists = [const { (FirstPacket::EMPTY, Fifo::EMPTY) }; 5];
             let mut model: [VecDeque<(u32, usize)>; 5] = Default::default();
             let mut most = 0;
             for (token, (list, op)) in ops.into_iter().enumerate() {
@@ -273,7 +274,7 @@ mod tests {
                     Some(bytes) => {
                         match first.is_taken() {
                             true => packets.append(first, behind, packet(bytes, token)),
-                            false => *first = Place::of(packet(bytes, token)),
+                            false => *first = FirstPacket::from_packet(packet(bytes, token)),
                         }
                         model[list].push_back((bytes, token));
                     }

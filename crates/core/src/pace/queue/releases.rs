@@ -20,7 +20,7 @@
 use alloc::vec::Vec;
 
 use super::calendar::{Calendar, List};
-use super::node::{Filed, Node, Place};
+use super::node::{Bucket, Filed, Node};
 use super::run::Run;
 use crate::Timestamp;
 
@@ -109,7 +109,7 @@ impl Releases {
     /// A flow that is already due at `now` queues behind all that are due by then.
     #[inline(always)]
     pub(super) fn file(&mut self, flow: u32, release: Timestamp, now: Timestamp) {
-        if self.nodes[flow as usize].place != Place::NOWHERE {
+        if self.nodes[flow as usize].place != Bucket::NOWHERE {
             self.withdraw(flow);
         }
         let to_run = self.calendar.is_empty() && self.has_room_for_few(now);
@@ -117,7 +117,7 @@ impl Releases {
         (node.time, node.sequence) = (release.max(now).as_nanos(), self.sequence);
         self.sequence = self.sequence.wrapping_add(1);
         if to_run || self.calendar.is_past(node.time) {
-            node.place = Place::RUN;
+            node.place = Bucket::RUN;
             self.run.insert(node.filed(), flow);
         } else {
             self.least = self.least.min(node.time);
@@ -156,23 +156,23 @@ impl Releases {
     /// Takes out the flow that is [before](Self::before) all others.
     #[inline]
     pub(super) fn take_first(&mut self, flow: u32) {
-        self.nodes[flow as usize].place = Place::NOWHERE;
+        self.nodes[flow as usize].place = Bucket::NOWHERE;
         self.run.take_first();
     }
 
     /// Takes a flow out, if it is inserted.
     pub(super) fn withdraw(&mut self, flow: u32) {
         let node = &mut self.nodes[flow as usize];
-        match core::mem::replace(&mut node.place, Place::NOWHERE) {
-            Place::NOWHERE => {}
-            Place::RUN => self.run.remove(node.filed()),
+        match core::mem::replace(&mut node.place, Bucket::NOWHERE) {
+            Bucket::NOWHERE => {}
+            Bucket::RUN => self.run.remove(node.filed()),
             place => {
                 if self.least == node.time {
                     self.least = UNKNOWN;
                 }
                 node.place = place;
                 self.calendar.unlink(flow, &mut self.nodes);
-                self.nodes[flow as usize].place = Place::NOWHERE;
+                self.nodes[flow as usize].place = Bucket::NOWHERE;
             }
         }
     }
@@ -183,7 +183,7 @@ impl Releases {
         self.least = UNKNOWN;
         while let Some(flow) = self.calendar.pop(&mut list, &self.nodes) {
             let node = &mut self.nodes[flow as usize];
-            node.place = Place::RUN;
+            node.place = Bucket::RUN;
             self.run.push(node.filed(), flow);
         }
         self.run.sort(self.sequence);

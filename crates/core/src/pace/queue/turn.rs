@@ -63,7 +63,7 @@ impl<T> DepartureQueue<T> {
         };
         self.fetch_ahead();
         self.latest = self.latest.max(now);
-        let id = FlowId::of(self.flows.id(index));
+        let id = FlowId::from_timer(self.flows.id(index));
         let hot = self.hot.get_mut(index as usize)?;
         let (place, due) = (hot.place(), hot.lane.release());
         let Packet { ready, bytes, token } = hot.first.take()?;

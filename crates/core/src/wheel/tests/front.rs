@@ -3,15 +3,15 @@
 use alloc::vec::Vec;
 
 use super::Driver;
-use crate::wheel::chunk::ROOM;
 use crate::wheel::record::{Filed, Record};
+use crate::wheel::sizes::CHUNK_ROOM;
 use crate::wheel::{Pull, Wheel};
 
 /// Sets timers of one slot, a chunk for each of `times`: its timers are due that long after the slot's begin.
 fn slot_of(times: &[u64]) -> Driver {
     let mut driver = Driver::new(0);
     driver.wheel = Wheel::new(1, 0);
-    let timers = times.iter().flat_map(|&time| [time; ROOM]);
+    let timers = times.iter().flat_map(|&time| [time; CHUNK_ROOM]);
     (0..).zip(timers).for_each(|(timer, time)| driver.set(timer, SLOT + time));
     assert_eq!(driver.wheel.pull(0), Pull::Idle, "what is in the inbox is filed");
     driver
@@ -19,7 +19,7 @@ fn slot_of(times: &[u64]) -> Driver {
 
 /// The timers of a chunk.
 fn chunk(number: usize) -> core::ops::Range<u32> {
-    (number * ROOM) as u32..((number + 1) * ROOM) as u32
+    (number * CHUNK_ROOM) as u32..((number + 1) * CHUNK_ROOM) as u32
 }
 
 fn is_in_heap(record: &Record<()>) -> bool {
@@ -52,11 +52,11 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
         for timer in gone.into_iter().flat_map(chunk) {
             assert!(driver.remove(timer));
         }
-        let (mut looks, left) = (0, 6 * ROOM);
+        let (mut looks, left) = (0, 6 * CHUNK_ROOM);
         while driver.wheel.pull(SLOT + 100) == Pull::More {
             looks += 1;
         }
-        assert!(looks <= 8 && driver.wheel.touched - touched <= left + ROOM, "{gone:?}: {looks} looks");
+        assert!(looks <= 8 && driver.wheel.touched - touched <= left + CHUNK_ROOM, "{gone:?}: {looks} looks");
         assert_eq!(driver.turn(SLOT + 100).len(), left);
     }
 }
@@ -70,7 +70,7 @@ fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
         driver.now = SLOT + 100;
         driver
     };
-    let all = (8 * ROOM) as u32;
+    let all = (8 * CHUNK_ROOM) as u32;
     let mut driver = half_way();
     driver.set(200, SLOT + 100);
     assert_eq!(driver.turn(SLOT + 100), (0..all).chain([200]).collect::<Vec<_>>());
@@ -92,7 +92,7 @@ fn what_is_in_order_is_not_sorted() {
     for chunks in [1, 4, 5, 9] {
         let mut driver = slot_of(&[100].repeat(chunks));
         driver.set(3, SLOT + 128);
-        let timers = (chunks * ROOM) as u32;
+        let timers = (chunks * CHUNK_ROOM) as u32;
         let mut out = Vec::new();
         loop {
             assert!((0..timers).all(|timer| !is_in_heap(&driver.wheel.records[timer])), "{chunks} chunks");

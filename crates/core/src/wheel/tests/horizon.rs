@@ -3,7 +3,7 @@
 
 use super::{Driver, TICK};
 use crate::wheel::record::Filed;
-use crate::wheel::small::MOST;
+use crate::wheel::sizes::MOST_WITHOUT_LEVELS;
 use crate::wheel::terms::{Key, Terms};
 use crate::wheel::{Pull, Wheel};
 
@@ -161,18 +161,18 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_that_come_later() {
 #[test]
 fn the_earliest_deadline_of_all_at_the_front_is_exact() {
     let mut driver = Driver::new(0);
-    for timer in 0..MOST as u32 {
+    for timer in 0..MOST_WITHOUT_LEVELS as u32 {
         // In no order, and the earliest deadline is neither the first's nor the last's.
-        let due = (u64::from(timer) * 389 % MOST as u64 + 10) * TICK;
+        let due = (u64::from(timer) * 389 % MOST_WITHOUT_LEVELS as u64 + 10) * TICK;
         driver.set(timer, due);
         driver.remove(timer);
         let slack = if due == 700 * TICK { 600 } else { 2_000 } * TICK;
         let key = Key { due, sequence: driver.sequence.advance() };
         driver.wheel.insert(driver.now, timer, &Terms { key, asked: due, deadline: due + slack }, ());
     }
-    driver.set(MOST as u32 - 1, 9 * TICK);
+    driver.set(MOST_WITHOUT_LEVELS as u32 - 1, 9 * TICK);
     driver.wheel.earliest_deadline();
-    assert!(driver.remove(MOST as u32 - 1), "the one whose deadline was the earliest");
+    assert!(driver.remove(MOST_WITHOUT_LEVELS as u32 - 1), "the one whose deadline was the earliest");
     assert!(!driver.wheel.tidy(driver.now));
     assert_eq!(driver.wheel.earliest_deadline(), 1_300 * TICK);
 }

@@ -28,12 +28,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::wheel::Wheel;
-use crate::wheel::chunk::{List, NIL};
-use crate::wheel::heap;
-use crate::wheel::later;
+use crate::wheel::chunk::List;
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
 use crate::wheel::record::Entry;
 use crate::wheel::record::Filed;
+use crate::wheel::sizes::{HEAP_ARITY, MOST_SORTED, NIL};
 use crate::wheel::terms::Terms;
 use program::Program;
 
@@ -145,7 +144,7 @@ impl Inside<'_> {
         }
         for &(at, timer) in &places.heap {
             assert!(front.heap.at(at).is_some_and(|entry| is_of(entry, &timer)));
-            let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / heap::ARITY));
+            let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / HEAP_ARITY));
             assert!(parent.is_none_or(|parent| !front.heap.at(at).expect("it is there").is_before(parent)));
         }
         let heap = || places.heap.iter().map(|(_, entry)| entry);
@@ -163,7 +162,7 @@ impl Inside<'_> {
         let entries = self.wheel.later.entries();
         assert!(entries.len() == places.len() && no_gap(places.iter().map(|&(at, _)| at)));
         // Those that come next move there without an allocation.
-        assert!(self.wheel.front.near.room() >= self.wheel.later.room().min(later::MOST));
+        assert!(self.wheel.front.near.room() >= self.wheel.later.room().min(MOST_SORTED));
         for (at, timer) in places {
             assert!(entries[*at].timer == timer.timer && entries[*at].key() == timer.key());
             assert!(self.wheel.later.until.is_before(timer.key()));

@@ -7,6 +7,7 @@ use super::{Driver, TICK};
 use crate::wheel::Wheel;
 use crate::wheel::later;
 use crate::wheel::record::Filed;
+use crate::wheel::sizes::MOST_SORTED;
 
 /// As many timers as need no slots, in no order, each so many ticks after the one before it in time.
 fn few(timers: u32, apart: u64) -> Driver {
@@ -164,7 +165,7 @@ fn room_near_grows_with_those_that_come_later() {
     (1..24).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
     assert_eq!(driver.turn(7 * TICK), [1, 2]);
     let (until, room) = (driver.wheel.later.until.due, driver.wheel.later.room());
-    assert!(until > 9 * TICK && room < later::MOST);
+    assert!(until > 9 * TICK && room < MOST_SORTED);
     let mut timers = 24..;
     for timer in timers.by_ref().take(room - driver.wheel.later.len()) {
         driver.set(timer, u64::from(1_000 - timer) * TICK);
@@ -195,7 +196,7 @@ fn the_first_timer_makes_room_and_a_peak_gives_it_back() {
     driver.set(0, TICK);
     assert!(room(&driver).0 >= 16 && room(&driver).1 >= 16);
     driver.wheel.reserve(500);
-    assert!(room(&driver).0 >= 500 && room(&driver).1 >= later::MOST);
+    assert!(room(&driver).0 >= 500 && room(&driver).1 >= MOST_SORTED);
 }
 
 /// A granule is as wide as the timers are apart when they are too many, but no less than a tick and no more than 32.

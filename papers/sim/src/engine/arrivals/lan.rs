@@ -186,7 +186,7 @@ impl Walk {
 
     fn draw(&mut self, mean: Duration, even: Factor) -> u64 {
         let mean = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX);
-        let constant = even.of(mean).min(mean);
+        let constant = even.times(mean).min(mean);
         let random =
             u128::from(mean - constant) * u128::from(self.random.exponential()) / u128::from(Random::ONE);
         constant.saturating_add(u64::try_from(random).unwrap_or(u64::MAX))

@@ -141,8 +141,8 @@ fn exp(x: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::engine::arrivals::of_pattern;
+    use softtimers_core::Pattern;
     use softtimers_core::Rate;
-    use softtimers_core::pace::Pattern;
 
     /// The Hurst parameter by how the variance of the mean falls with the length of intervals.
     fn hurst(arrivals: impl Iterator<Item = Arrival>, intervals: usize) -> f64 {

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use softtimers_core::pace::StartRate;
+use softtimers_core::StartRate;
 use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 
 use super::ack_receiver::AckReceiver;

@@ -7,7 +7,8 @@
 
 use softtimers_core::Random;
 use softtimers_poll::Hip;
-use softtimers_poll::hip::{Costs, HipConfig};
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::Costs;
 
 use super::paper::PaperTrace;
 use super::traces;

@@ -4,8 +4,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use softtimers_poll::hip::{
-    Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding, Unsaid,
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::{
+    Costs, Decides, Deviation, FirstMean, Grid, Mean, Reading, Rounding, Unsaid,
 };
 use softtimers_poll::{Factor, Preset};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use softtimers_poll::hip::{Costs, HipConfig, Reading, Rounding};
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::{Costs, Reading, Rounding};
 use softtimers_poll::{
     AnyPolicy, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, PolicySettings,
     Preset, SpinThenBlock, Watchdog,

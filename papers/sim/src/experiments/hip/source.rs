@@ -1,7 +1,7 @@
 //! The received packets: from a recording, the paper's traces, or a pattern.
 
 use softtimers_core::Rate;
-use softtimers_core::pace::{OnOff, Pattern};
+use softtimers_core::{OnOff, Pattern};
 
 use super::paper::{PaperTrace, TRACES};
 use super::parameters::{factor, reading};

@@ -3,7 +3,7 @@
 
 use softtimers_core::Trace;
 #[cfg(test)]
-use softtimers_poll::hip::Reading;
+use softtimers_poll::readings::Reading;
 
 use super::fit::{self, Fit};
 use super::paper::{PaperTrace, TRACES};

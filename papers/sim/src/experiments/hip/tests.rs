@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
-use softtimers_poll::hip::{Costs, Deviation, HipConfig, Reading, Rounding};
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::{Costs, Deviation, Reading, Rounding};
 use softtimers_poll::{AnyPolicy, Factor, Preset};
 
 mod clock_period;

@@ -6,7 +6,7 @@
 //! algorithm can produce the whole table, not that the traces were like this. Real recordings were not
 //! fitted.
 
-use softtimers_poll::hip::Reading;
+use softtimers_poll::readings::Reading;
 
 use super::paper::{PaperTrace, TRACES};
 use crate::constants::HipTraces;

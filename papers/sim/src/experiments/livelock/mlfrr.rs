@@ -56,7 +56,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
             Point { offered: found.rate(found.arrived) as u64, delivered: found.rate(found.delivered) as u64 }
         })
         .collect();
-    let Some(curve) = Curve::of(&points) else { return Err(RunError::new("no rates")) };
+    let Some(curve) = Curve::from_points(&points) else { return Err(RunError::new("no rates")) };
     let closed = Closed::of(&config);
     let behaviour = match curve.behaviour {
         Behaviour::Ideal => "ideal",

@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use super::Inside;
 use crate::wheel::record::Record;
 use crate::wheel::terms::{Key, Sequence, Terms};
-use crate::wheel::tests::{BELOW_WRAP, MOST, Random};
+use crate::wheel::tests::{BELOW_WRAP, MOST_FETCHED, Random};
 use crate::wheel::{Pop, Wheel};
 
 /// An owner of a wheel, whose choices are drawn.
@@ -237,7 +237,7 @@ impl Program {
                 self.wheel.tidy(limit.due)
             }
         };
-        assert!(self.wheel.touched - before <= MOST, "more than a quantum of work");
+        assert!(self.wheel.touched - before <= MOST_FETCHED, "more than a quantum of work");
         more
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use softtimers_poll::Factor;
-use softtimers_poll::hip::{HipConfig, Rounding};
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::Rounding;
 
 use super::{READINGS, run, table_1, with};
 use crate::engine::receiver::ReceiveStats;

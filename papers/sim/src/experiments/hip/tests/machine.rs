@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_poll::hip::{Costs, HipConfig};
+use softtimers_poll::HipConfig;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{Factor, Hip, Interrupts};
 
 use super::{READINGS, run, table_1};
