@@ -247,9 +247,9 @@ fn what_is_withheld_is_told_everywhere() {
             let mut text = String::new();
             scraper.read_to_string(&mut text).unwrap();
             for line in [
-                "answers_withheld_total{why=\"budget\"} 10",
-                "answers_withheld_total{why=\"rate\"} 0",
-                "withheld_bytes_total 12000",
+                "answers_withheld_by_budget_total 10",
+                "answers_withheld_by_rate_total 0",
+                "answers_withheld_bytes_total 12000",
             ] {
                 assert!(text.contains(&format!("\nsofttimers_forward_{line}\n")), "{text}");
             }

@@ -8,6 +8,7 @@
 //! Each packet is counted once, at the end where it came in, left or was dropped. Totals and counts per direction are
 //! computed from these, not kept beside them.
 
+pub(crate) mod counters;
 mod findings;
 mod shared;
 
@@ -21,6 +22,7 @@ use softtimers_measure::sums;
 use crate::frames::reason::Reasons;
 use crate::rules::Tally;
 use crate::volume::Volume;
+use counters::counters;
 
 pub use findings::Line;
 pub(crate) use shared::Account;
@@ -73,46 +75,48 @@ pub struct EndDrops {
     pub output: Volume,
 }
 
-/// The polls for packets, and the wake-ups.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PollingStats {
-    /// Polls of a side, each from its first packet until none was there.
-    pub polls: u64,
-    /// Polls that found no packet.
-    pub empty_polls: u64,
-    /// Times that a poller slept.
-    pub wakeups: u64,
-    /// Changes between polls and wake-ups.
-    pub mode_switches: u64,
-    /// Times that a CPU limit shut the input.
-    pub cpu_limited: u64,
-    /// Those of them that lasted longer than packets should wait.
-    pub cpu_limit_delayed: u64,
+counters! {
+    /// The polls for packets, and the wake-ups.
+    pub struct PollingStats {
+        /// Polls of a side, each from its first packet until none was there.
+        polls,
+        /// Polls that found no packet.
+        empty_polls,
+        /// Times that a poller slept.
+        wakeups,
+        /// Changes between polls and wake-ups.
+        mode_switches,
+        /// Times that a CPU limit shut the input.
+        cpu_limited,
+        /// Times that a CPU limit shut the input for longer than packets should wait.
+        cpu_limit_delayed,
+    }
 }
 
-/// The clients of a relay, and the datagrams that the relay itself dropped; those are among a rule's drops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct ClientStats {
-    /// Clients accepted.
-    pub opened: u64,
-    /// Clients forgotten after a period of silence.
-    pub expired: u64,
-    /// Clients evicted for want of room.
-    pub evicted: u64,
-    /// Datagrams of new sources for which the system had no socket.
-    pub refused: u64,
-    /// Answers withheld, because the client's address might be forged.
-    pub withheld: u64,
-    /// Answers beyond three times the bytes, or the datagrams, that the client had sent.
-    pub withheld_budget: u64,
-    /// Answers beyond the rate of a prefix.
-    pub withheld_rate: u64,
-    /// Payload bytes in all of them.
-    pub withheld_bytes: u64,
-    /// Datagrams from the upstream, from the relay itself, or from port 0.
-    pub misdirected: u64,
-    /// Times that the other end, or a host on the way, replied unreachable (ICMP).
-    pub upstream_refused: u64,
+counters! {
+    /// The clients of a relay, and the datagrams that the relay itself dropped; those are among a rule's drops.
+    pub struct ClientStats {
+        /// Clients accepted.
+        opened = "clients_opened",
+        /// Clients forgotten after a period of silence.
+        expired = "clients_expired",
+        /// Clients evicted for want of room.
+        evicted = "clients_evicted",
+        /// Datagrams of new sources for which the system had no socket.
+        refused = "datagrams_without_socket",
+        /// Answers withheld, because the client's address might be forged.
+        withheld = "answers_withheld",
+        /// Answers withheld that were beyond three times the bytes, or the datagrams, that the client had sent.
+        withheld_budget = "answers_withheld_by_budget",
+        /// Answers withheld that were beyond the rate of a prefix.
+        withheld_rate = "answers_withheld_by_rate",
+        /// Payload bytes in the answers withheld.
+        withheld_bytes = "answers_withheld_bytes",
+        /// Datagrams from the upstream, from the relay itself, or from port 0.
+        misdirected = "datagrams_misdirected",
+        /// Times that the other end, or a host on the way, replied unreachable (ICMP).
+        upstream_refused = "upstream_unreachable",
+    }
 }
 
 /// The counts of a forwarder between interfaces besides those of its ends. Refused frames are among a rule's drops.
@@ -132,17 +136,18 @@ pub struct InterfaceStats {
     pub held_back: u64,
 }
 
-/// Frames made by the forwarder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct MadeStats {
-    /// Sent: answers, and probes for loops.
-    pub sent: u64,
-    /// Lost: an output was full, or refused them.
-    pub lost: u64,
-    /// ICMP errors sent for dropped packets.
-    pub told: u64,
-    /// ICMP errors suppressed by the rate limit.
-    pub suppressed: u64,
+counters! {
+    /// Frames made by the forwarder.
+    pub struct MadeStats {
+        /// Frames that the forwarder made and sent: answers, and probes for loops.
+        sent = "made_frames_sent",
+        /// Frames that the forwarder made and lost: an output was full, or refused them.
+        lost = "made_frames_lost",
+        /// ICMP errors sent for dropped packets.
+        told = "icmp_errors_sent",
+        /// ICMP errors suppressed by the rate limit.
+        suppressed = "icmp_errors_suppressed",
+    }
 }
 
 /// The counts of the rules.
@@ -270,20 +275,6 @@ impl EndStats {
     }
 }
 
-impl PollingStats {
-    /// Returns the counts since `earlier`.
-    pub(crate) fn since(&self, earlier: &PollingStats) -> PollingStats {
-        PollingStats {
-            polls: self.polls - earlier.polls,
-            empty_polls: self.empty_polls - earlier.empty_polls,
-            wakeups: self.wakeups - earlier.wakeups,
-            mode_switches: self.mode_switches - earlier.mode_switches,
-            cpu_limited: self.cpu_limited - earlier.cpu_limited,
-            cpu_limit_delayed: self.cpu_limit_delayed - earlier.cpu_limit_delayed,
-        }
-    }
-}
-
 impl ClientStats {
     /// Returns the current number of clients; for an interval, the change of that number.
     pub fn now(&self) -> u64 {
@@ -364,12 +355,7 @@ impl AddAssign<&RuleStats> for RuleStats {
 }
 
 sums!(EndStats: received, sent, dropped.ring, dropped.rule, dropped.output);
-sums!(PollingStats: polls, empty_polls, wakeups, mode_switches, cpu_limited, cpu_limit_delayed);
-sums!(ClientStats: opened, expired, evicted, refused, withheld, withheld_budget, withheld_rate, withheld_bytes,
-    misdirected, upstream_refused);
-sums!(MadeStats: sent, lost, told, suppressed);
 sums!(DropCounts: ring, rule, queue, output);
-sums!(Reasons: rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered);
 
 impl softtimers_measure::stats::Stats for Stats {
     type Figures = Line;
@@ -390,6 +376,6 @@ impl softtimers_measure::stats::Stats for Stats {
     }
 
     fn figures(&self, time: Duration) -> Line {
-        Line::of(self, time)
+        Line::from_stats(self, time)
     }
 }

@@ -1,6 +1,6 @@
 //! Why a frame was dropped: [`Reason`], and how often each: [`Reasons`].
 
-use serde::Serialize;
+use crate::stats::counters::counters;
 
 /// Why a frame was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -24,25 +24,26 @@ pub(crate) enum Reason {
     Answered,
 }
 
-/// Dropped frames, counted by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Reasons {
-    /// A rule rejected them.
-    pub rejected: u64,
-    /// They had a truncated or contradictory header, or a wrong checksum.
-    pub malformed: u64,
-    /// They were longer than the other interface sends.
-    pub too_long: u64,
-    /// They came back, over a link that joins both interfaces elsewhere.
-    pub looped: u64,
-    /// Their hop limit was used up.
-    pub hop_limit: u64,
-    /// They were for another station, a group, a virtual network or the router itself.
-    pub not_for_us: u64,
-    /// Their source or destination was not a host behind a router, or they carried a source route.
-    pub unroutable: u64,
-    /// They asked for an address of the router, and were answered.
-    pub answered: u64,
+counters! {
+    /// Dropped frames, counted by reason.
+    pub struct Reasons {
+        /// A rule rejected them.
+        rejected,
+        /// They had a truncated or contradictory header, or a wrong checksum.
+        malformed,
+        /// They were longer than the other interface sends.
+        too_long,
+        /// They came back, over a link that joins both interfaces elsewhere.
+        looped,
+        /// Their hop limit was used up.
+        hop_limit,
+        /// They were for another station, a group, a virtual network or the router itself.
+        not_for_us,
+        /// Their source or destination was not a host behind a router, or they carried a source route.
+        unroutable,
+        /// They asked for an address of the router, and were answered.
+        answered,
+    }
 }
 
 impl Reasons {
@@ -63,23 +64,7 @@ impl Reasons {
         } += frames;
     }
 
-    /// Returns each with its name, in the order of the report.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
-        let Reasons { rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered } =
-            *self;
-        [
-            ("rejected", rejected),
-            ("malformed", malformed),
-            ("too_long", too_long),
-            ("looped", looped),
-            ("hop_limit", hop_limit),
-            ("not_for_us", not_for_us),
-            ("unroutable", unroutable),
-            ("answered", answered),
-        ]
-    }
-
     pub(crate) fn total(&self) -> u64 {
-        self.named().iter().map(|(_, count)| count).sum()
+        self.each().map(|(_, _, count)| count).sum()
     }
 }

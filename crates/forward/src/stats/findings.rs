@@ -24,7 +24,7 @@ pub struct Line {
 }
 
 impl Line {
-    pub(super) fn of(stats: &Stats, time: Duration) -> Self {
+    pub(super) fn from_stats(stats: &Stats, time: Duration) -> Self {
         let counts = stats.counts();
         Line {
             counts,

@@ -5,10 +5,10 @@
 
 use std::fmt::Write as _;
 
+use softtimers_forward::Volume;
 use softtimers_forward::stats::{
-    ClientStats, Counts, DropCounts, EndDrops, EndStats, InterfaceStats, RuleCounts, RuleStats,
+    ClientStats, Counts, DropCounts, EndDrops, EndStats, InterfaceStats, RuleCounts, RuleStats, Stats,
 };
-use softtimers_forward::{Stats, Volume};
 use softtimers_measure::distribution::Distribution;
 
 /// Metrics in the text format, version 0.0.4.
@@ -54,19 +54,15 @@ impl Exposition {
         self.sample(&name, &[], value as f64);
     }
 
+    fn counters(&mut self, counters: impl Iterator<Item = (&'static str, &'static str, u64)>) {
+        counters.for_each(|(name, help, value)| self.counter(name, help, value));
+    }
+
     fn counts(&mut self, stats: &Stats) {
-        let Counts { came, out, dropped, polls, empty_polls, wakeups, mode_switches } = stats.counts();
+        let Counts { came, out, dropped, .. } = stats.counts();
         self.counter("in", "Packets received, dropped ones included.", came);
-        self.counter("out", "Packets that have left.", out);
-        self.counter("polls", "Polls of a side.", polls);
-        self.counter("empty_polls", "Polls that found nothing.", empty_polls);
-        self.counter("wakeups", "Times that the relay slept.", wakeups);
-        self.counter("mode_switches", "Changes between polls and wake-ups.", mode_switches);
-        let limited = stats.polling.cpu_limited;
-        self.counter("cpu_limited", "Times that the CPU limit shut the input.", limited);
-        let delayed = stats.polling.cpu_limit_delayed;
-        let help = "Times that it did so for longer than packets should wait.";
-        self.counter("cpu_limit_delayed", help, delayed);
+        self.counter("out", "Packets sent.", out);
+        self.counters(stats.polling.each());
         let name = "softtimers_forward_dropped_total";
         self.metric(name, "counter", "Packets that were dropped, by stage.");
         let DropCounts { ring, rule, queue, output } = dropped;
@@ -80,11 +76,11 @@ impl Exposition {
         let label = if stats.interfaces.is_some() { "interface" } else { "side" };
         type Carried = fn(&EndStats) -> Volume;
         let carried: [(&str, &str, Carried); 2] =
-            [("received", "were received there", |end| end.received), ("sent", "left there", |end| end.sent)];
+            [("received", "were received", |end| end.received), ("sent", "were sent", |end| end.sent)];
         for (what, words, volume) in carried {
             for (unit, of) in UNITS {
                 let name = format!("softtimers_forward_{what}_{unit}_total");
-                self.metric(&name, "counter", &format!("How many {unit} {words}."));
+                self.metric(&name, "counter", &format!("The {unit} that {words}, by interface or side."));
                 for end in &stats.ends {
                     self.sample(&name, &[(label, &end.name)], of(volume(end)) as f64);
                 }
@@ -92,7 +88,11 @@ impl Exposition {
         }
         for (unit, of) in UNITS {
             let name = format!("softtimers_forward_dropped_{unit}_total");
-            self.metric(&name, "counter", &format!("How many {unit} were dropped there, by stage."));
+            self.metric(
+                &name,
+                "counter",
+                &format!("The {unit} that were dropped, by interface or side, and stage."),
+            );
             for end in &stats.ends {
                 let EndDrops { ring, rule, output } = end.dropped;
                 // Ring drops have no byte count.
@@ -107,37 +107,34 @@ impl Exposition {
     }
 
     fn clients(&mut self, clients: &ClientStats) {
-        self.counter("clients_opened", "Clients there have been.", clients.opened);
-        let bytes = clients.withheld_bytes;
-        self.counter("withheld_bytes", "Bytes of payload in answers that were withheld.", bytes);
-        let name = "softtimers_forward_answers_withheld_total";
-        self.metric(name, "counter", "Answers withheld from clients that are not trusted, by reason.");
-        self.sample(name, &[("why", "budget")], clients.withheld_budget as f64);
-        self.sample(name, &[("why", "rate")], clients.withheld_rate as f64);
-        self.metric("softtimers_forward_clients", "gauge", "Clients there are.");
+        self.counters(clients.each());
+        self.metric("softtimers_forward_clients", "gauge", "Clients that have a place now.");
         self.sample("softtimers_forward_clients", &[], clients.now() as f64);
     }
 
     fn interfaces(&mut self, interfaces: &InterfaceStats) {
-        let told = interfaces.made.told;
-        self.counter("told", "ICMP errors sent for dropped packets.", told);
+        self.counters(interfaces.made.each());
         let outages = interfaces.outages.iter().sum();
         self.counter("outages", "Times that an interface was switched off, or lost its carrier.", outages);
-        self.counter("loops", "Times that a loop was found.", interfaces.loops);
-        let help = "Frames forwarded in the kernel, without reaching this program.";
+        self.counter(
+            "loops",
+            "Times that frames came back by a link beside the forwarder.",
+            interfaces.loops,
+        );
+        let help = "Frames forwarded in the kernel, without reaching the forwarder.";
         self.counter("in_kernel", help, interfaces.in_kernel.packets);
-        let help = "Frames that the kernel dropped rather than have others wait longer for this program.";
+        let help = "Frames that the kernel dropped while others waited for the forwarder, by quota.";
         self.counter("held_back", help, interfaces.held_back);
         let name = "softtimers_forward_refused_total";
         self.metric(name, "counter", "Dropped frames, by reason.");
-        for (why, count) in interfaces.refused.named() {
+        for (why, _, count) in interfaces.refused.each() {
             self.sample(name, &[("why", why)], count as f64);
         }
     }
 
     fn latency(&mut self, latency: &Distribution) {
         let name = "softtimers_forward_latency_seconds";
-        self.metric(name, "summary", "From the kernel's receive time to having been sent.");
+        self.metric(name, "summary", "Time of a packet from the kernel's receive time until it was sent.");
         for (quantile, nanos) in [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p999)] {
             if let Some(nanos) = nanos {
                 self.sample(name, &[("quantile", quantile)], nanos as f64 / 1e9);
@@ -168,11 +165,11 @@ impl Exposition {
             ("rule_retired", "Packets", retired.packets),
             ("rule_retired_bytes", "Bytes of packets", retired.bytes),
         ] {
-            let help = format!("{words} that rules decided about which are in the file no more.");
+            let help = format!("{words} decided by rules that are no longer in the file.");
             self.counter(name, &help, retired);
         }
         let name = "softtimers_forward_rules_changed_total";
-        self.metric(name, "counter", "Changes of the rules, by outcome.");
+        self.metric(name, "counter", "Changes of the file of rules, by outcome.");
         self.sample(name, &[("result", "reloaded")], rules.reloaded() as f64);
         self.sample(name, &[("result", "refused")], rules.refused as f64);
     }

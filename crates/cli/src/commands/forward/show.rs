@@ -1,10 +1,11 @@
 //! The report of `forward`: the keys of its `config`, and the table of its stats.
 
 use serde::Serialize;
+use softtimers_forward::Mode;
 use softtimers_forward::stats::{
-    ClientStats, Counts, DropCounts, InterfaceStats, Line, MadeStats, PollingStats, RuleStats, WayCounts,
+    ClientStats, Counts, DropCounts, InterfaceStats, Line, MadeStats, PollingStats, RuleStats, Stats,
+    WayCounts,
 };
-use softtimers_forward::{Mode, Stats};
 
 use super::args::{Ends, ForwardPlan, RelayPlan};
 use crate::run::grid::Grid;
@@ -58,7 +59,7 @@ pub(crate) struct ForwardConfig {
 
 impl ForwardConfig {
     /// Returns the configuration of the plan, with the addresses in use.
-    pub(super) fn of(plan: &ForwardPlan) -> Self {
+    pub(super) fn from_plan(plan: &ForwardPlan) -> Self {
         let relay = if let Ends::Addresses(relay) = &plan.ends { Some(relay) } else { None };
         let limits = relay.map(|relay| &relay.config.clients);
         let (driver, listen, to, pollers, routed) = match &plan.ends {
@@ -177,7 +178,7 @@ fn clients(stats: &ClientStats, table: &mut Table) {
 }
 
 fn interfaces(stats: &InterfaceStats, table: &mut Table) {
-    table.row("refused", counts(stats.refused.named()));
+    table.row("refused", counts(stats.refused.each().map(|(why, _, count)| (why, count))));
     let MadeStats { sent, lost, told, suppressed } = stats.made;
     if told + suppressed > 0 {
         table.row("senders told", format!("{told}  {suppressed} beyond the rate"));
