@@ -50,48 +50,40 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod body;
 mod config;
 mod output;
 mod packed;
 mod presence;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use softtimers::clock::RealtimeOffset;
+use softtimers::RealtimeOffset;
 use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
 use super::device::{Device, Drops, Packet, Received, Sent};
 use super::frame::{FrameInfo, FrameKind};
-use super::watchdog::PERIOD;
 use crate::packet::{Filter, Interface, Offload};
 
+use body::{Body, Listening};
 pub use config::{PacketConfig, Spread};
 pub use output::PacketOutput;
 pub use packed::{NoOutput, PackedConfig, PackedDevice};
-use presence::{Losses, Presence};
 
 /// An interface's ring and its output, for a [`Poller`](super::Poller).
 #[derive(Debug)]
 pub struct PacketDevice {
-    socket: OwnedFd,
+    body: Body,
     ring: RxRing,
     output: PacketOutput,
     /// For frames that have no room in a slot.
     long: Vec<u8>,
-    realtime: RealtimeOffset,
-    /// Whether to include frames that this machine sends.
-    outgoing: bool,
-    /// Whether frames came since the wake-up was last enabled.
-    busy: bool,
-    presence: Presence,
-    drops: Drops,
-    losses: Losses,
     /// Slots read at the last query of drops.
     looked_before: u64,
     renewals: u64,
@@ -120,33 +112,21 @@ impl PacketDevice {
 
     fn open_with(interface: &Interface, config: &PacketConfig, filter: Option<&Filter>) -> io::Result<Self> {
         config.check()?;
+        let PacketConfig { promiscuous, outgoing, .. } = *config;
         let mut ring = None;
-        let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
-            ring = Some(RxRing::map(socket.as_fd(), config.slots, config.max_frame)?);
-            prepare(socket.as_fd(), config)?;
-            filter.map_or(Ok(()), |filter| packet::attach_filter(socket.as_fd(), filter.program()))
+        let body = Body::open(interface, Listening { promiscuous, outgoing, filter }, |socket| {
+            ring = Some(RxRing::map(socket, config.slots, config.max_frame)?);
+            // The kernel grants what it likes.
+            sockopt::request_recv_buffer(socket, LONG_FRAMES).map(drop)
         })?;
-        let ring = ring.ok_or(Errno::INVAL)?;
-        if config.promiscuous {
-            packet::hear_all(socket.as_fd(), interface.index())?;
-        }
-        let mut device = PacketDevice {
-            socket,
-            ring,
+        Ok(PacketDevice {
+            body,
+            ring: ring.ok_or(Errno::INVAL)?,
             output: PacketOutput::open(interface, config)?,
             long: Vec::new(),
-            realtime: RealtimeOffset::sample(),
-            outgoing: config.outgoing,
-            busy: false,
-            presence: Presence::default(),
-            drops: Drops::default(),
-            losses: Losses::since_now(interface.index()),
             looked_before: 0,
             renewals: 0,
-        };
-        // Detect at once an interface that is switched off.
-        device.presence.look_at_link(device.socket.as_fd());
-        Ok(device)
+        })
     }
 
     /// Opens `shares` devices for the frames of this interface, each to be driven by its own thread: a frame
@@ -170,7 +150,7 @@ impl PacketDevice {
             let group = devices.first().map(|first| packet::group(first.as_fd())).transpose()?;
             packet::join_group(device.as_fd(), spread.mode(), group)?;
             if group.is_some() {
-                device.losses.leave_to_another();
+                device.body.losses.leave_to_another();
             }
             devices.push(device);
         }
@@ -184,12 +164,12 @@ impl PacketDevice {
 
     /// Returns the number of times that the interface was found switched off.
     pub fn outages(&self) -> u64 {
-        self.presence.outages
+        self.body.presence.outages
     }
 
     /// Returns whether the interface was removed: the device is then useless.
     pub fn is_gone(&self) -> bool {
-        self.presence.is_gone()
+        self.body.presence.is_gone()
     }
 
     /// Returns the number of frames that the ring has room for.
@@ -212,40 +192,27 @@ impl PacketDevice {
     /// # Errors
     /// The system's error.
     pub fn close(&self) -> io::Result<()> {
-        packet::attach_filter(self.socket.as_fd(), Filter::nothing().program())
+        self.body.close()
     }
 
     /// Checks for events without a wake-up: the interface was removed, or the ring has stopped.
     fn look_for_silence(&mut self) -> io::Result<()> {
-        self.presence.look_for_removal(self.socket.as_fd());
-        // A send may have detected it, which a turn that waits for its wake-up does not see.
-        self.presence.tell()?;
-        let dropped = packet::take_drops(self.socket.as_fd())?;
-        self.drops.ring += u64::from(dropped);
+        self.body.look_for_removal()?;
+        let dropped = packet::take_drops(self.body.socket.as_fd())?;
+        self.body.drops.ring += u64::from(dropped);
         self.look_for_jam(dropped)
     }
 
     /// Checks whether frames were dropped although the ring was empty all the time.
     fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
-        let looked = self.losses.looked;
+        let looked = self.body.losses.looked;
         let untouched = std::mem::replace(&mut self.looked_before, looked) == looked;
         if dropped > 0 && untouched && !self.ring.is_ready() {
             self.renewals += 1;
-            self.ring.renew(self.socket.as_fd())?;
+            self.ring.renew(self.body.socket.as_fd())?;
         }
         Ok(())
     }
-}
-
-/// Sets the socket up before the first frame can come, except for the ring.
-fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
-    if !config.outgoing {
-        // On a kernel without this option, they are skipped when read.
-        let _ = packet::ignore_outgoing(socket);
-    }
-    // The kernel grants what it likes.
-    sockopt::request_recv_buffer(socket, LONG_FRAMES)?;
-    Ok(())
 }
 
 impl Device for PacketDevice {
@@ -259,8 +226,9 @@ impl Device for PacketDevice {
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut PacketOutput),
     ) -> io::Result<Received> {
-        self.presence.tell()?;
-        let Self { socket, ring, output, long, realtime, drops, losses, outgoing, .. } = self;
+        self.body.presence.tell()?;
+        let Self { body, ring, output, long, .. } = self;
+        let Body { socket, realtime, outgoing, drops, losses, .. } = body;
         let (mut done, mut looked, mut is_link_down) = (0, 0, false);
         while looked < quota {
             let Some(mut slot) = ring.take() else { break };
@@ -287,10 +255,9 @@ impl Device for PacketDevice {
             }
         }
         let more = looked == quota && ring.is_ready();
-        self.busy |= looked > 0;
-        self.losses.looked += looked as u64;
+        body.took(looked);
         if is_link_down {
-            self.presence.link_is_down(self.socket.as_fd());
+            body.presence.link_is_down(body.socket.as_fd());
         }
         Ok(Received { done, more })
     }
@@ -298,7 +265,7 @@ impl Device for PacketDevice {
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
         let sent = self.output.send(quota);
         if sent.is_link_down {
-            self.presence.link_is_down(self.socket.as_fd());
+            self.body.presence.link_is_down(self.body.socket.as_fd());
         }
         Ok(Sent { done: sent.done, left: sent.left })
     }
@@ -310,16 +277,13 @@ impl Device for PacketDevice {
     /// The kernel checks the newest frame when the wake-up is enabled, and another CPU may still be writing
     /// that one when an older one is there. So this checks the oldest once more.
     fn arm(&mut self) -> io::Result<bool> {
-        // A wake-up without a frame means a change of the link.
-        if !std::mem::take(&mut self.busy) {
-            self.presence.look_at_link(self.socket.as_fd());
-        }
-        Ok(!self.ring.is_ready() && !self.presence.has_news())
+        let ring = &self.ring;
+        Ok(self.body.arm(|| ring.is_ready()))
     }
 
     /// A second: a poller wakes up this often for this device alone.
     fn watchdog_period(&self) -> Option<Duration> {
-        self.presence.is_watched().then_some(PERIOD)
+        self.body.watchdog_period()
     }
 
     /// Rebuilds a [ring that has stopped](PacketDevice::renewals). One system call.
@@ -340,14 +304,13 @@ impl Device for PacketDevice {
     /// `ENODEV` once, if the interface was removed and that was not reported yet.
     fn drops(&mut self) -> io::Result<Drops> {
         self.look_for_silence()?;
-        self.losses.count(&mut self.drops);
-        Ok(Drops { output: self.output.dropped(), ..self.drops })
+        Ok(Drops { output: self.output.dropped(), ..self.body.drops() })
     }
 }
 
 impl AsFd for PacketDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.body.socket.as_fd()
     }
 }
 
@@ -394,7 +357,7 @@ struct Copy {
 /// Fetches the copy of a slot's frame, behind its offloads. It must be fetched even if it is not needed: the
 /// next slot's copy is behind it.
 fn fetch(socket: BorrowedFd<'_>, long: &mut Vec<u8>, slot: &Slot<'_>) -> Copy {
-    long.resize(OFFLOAD_HEADER + LONGEST, 0);
+    long.resize(OFFLOAD_HEADER + LONGEST_FRAME, 0);
     let mut is_link_down = false;
     // The first attempt may fetch an error instead.
     for _ in 0..2 {
@@ -415,7 +378,7 @@ fn is_link_error(error: &io::Error) -> bool {
 }
 
 /// The longest frame that Linux joins, with Ethernet's header and tags.
-const LONGEST: usize = 65_536 + 64;
+const LONGEST_FRAME: usize = 65_536 + 64;
 /// Room for some sixty of the longest.
 const LONG_FRAMES: usize = 4 << 20;
 /// Both addresses of Ethernet's header; a tag is behind them.

@@ -70,7 +70,7 @@ impl PacketOutput {
                 }
                 Err(error) if is_full(&error) => {
                     self.stuck += 1;
-                    if self.stuck < PATIENCE {
+                    if self.stuck < MOST_ATTEMPTS {
                         break Left::Blocked;
                     }
                     self.drop_frames(usize::MAX);
@@ -121,6 +121,6 @@ fn is_full(error: &io::Error) -> bool {
 
 /// Failed attempts after which waiting frames count as stale, for example without a cable: at least some
 /// milliseconds.
-const PATIENCE: u32 = 64;
+const MOST_ATTEMPTS: u32 = 64;
 /// The send buffer: an output's frames, with the kernel's overhead.
 const SEND_BUFFER: usize = 4 << 20;

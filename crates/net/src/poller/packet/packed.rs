@@ -12,24 +12,23 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::param::page_size;
 use rustix::time::{ClockId, clock_getres};
-use softtimers::clock::RealtimeOffset;
+use softtimers::RealtimeOffset;
 use softtimers_linux::packet;
 use softtimers_linux::packet_blocks::{BLOCK_HEADER, BlockRing, PACKET_HEADER, Packed};
 use softtimers_linux::packet_ring::TAG;
 
+use super::body::{Body, Listening};
 use super::config::invalid;
-use super::presence::{Losses, Presence};
 use super::tagged;
 use crate::packet::{Filter, Interface};
 use crate::poller::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 use crate::poller::frame::{FrameInfo, FrameKind};
-use crate::poller::watchdog::PERIOD;
 
 /// The settings of a [`PackedDevice`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,16 +85,9 @@ impl PackedConfig {
 /// An interface's ring of blocks, for a [`Poller`](crate::poller::Poller).
 #[derive(Debug)]
 pub struct PackedDevice {
-    socket: OwnedFd,
+    body: Body,
     ring: BlockRing,
     output: NoOutput,
-    realtime: RealtimeOffset,
-    outgoing: bool,
-    /// Whether frames came since the wake-up was last enabled.
-    busy: bool,
-    presence: Presence,
-    drops: Drops,
-    losses: Losses,
     /// Frames that came into the ring.
     came: u64,
 }
@@ -112,43 +104,24 @@ impl PackedDevice {
     /// the kernel rejects; `OutOfMemory` if the kernel has no room for the ring; what else the system says.
     pub fn open(interface: &Interface, config: &PackedConfig, filter: &Filter) -> io::Result<Self> {
         let retire = config.check()?;
+        let PackedConfig { promiscuous, outgoing, .. } = *config;
         let mut ring = None;
-        let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
-            ring = Some(BlockRing::map(socket.as_fd(), config.blocks, config.block, retire)?);
-            if !config.outgoing {
-                // On a kernel without this option, they are skipped when read.
-                let _ = packet::ignore_outgoing(socket.as_fd());
-            }
-            packet::attach_filter(socket.as_fd(), filter.program())
-        })?;
-        if config.promiscuous {
-            packet::hear_all(socket.as_fd(), interface.index())?;
-        }
-        let mut device = PackedDevice {
-            socket,
-            ring: ring.ok_or(Errno::INVAL)?,
-            output: NoOutput,
-            realtime: RealtimeOffset::sample(),
-            outgoing: config.outgoing,
-            busy: false,
-            presence: Presence::default(),
-            drops: Drops::default(),
-            losses: Losses::since_now(interface.index()),
-            came: 0,
-        };
-        // An interface that is switched off says so at once.
-        device.presence.look_at_link(device.socket.as_fd());
-        Ok(device)
+        let body =
+            Body::open(interface, Listening { promiscuous, outgoing, filter: Some(filter) }, |socket| {
+                ring = Some(BlockRing::map(socket, config.blocks, config.block, retire)?);
+                Ok(())
+            })?;
+        Ok(PackedDevice { body, ring: ring.ok_or(Errno::INVAL)?, output: NoOutput, came: 0 })
     }
 
     /// Returns the number of times that the interface was found switched off.
     pub fn outages(&self) -> u64 {
-        self.presence.outages
+        self.body.presence.outages
     }
 
     /// Returns whether the interface was removed: the device is then useless.
     pub fn is_gone(&self) -> bool {
-        self.presence.is_gone()
+        self.body.presence.is_gone()
     }
 
     /// Accepts no more frames. Earlier ones are still handed over, in time: see [`waiting`](Self::waiting).
@@ -156,7 +129,7 @@ impl PackedDevice {
     /// # Errors
     /// The system's error.
     pub fn close(&self) -> io::Result<()> {
-        packet::attach_filter(self.socket.as_fd(), Filter::nothing().program())
+        self.body.close()
     }
 
     /// Returns the number of frames that are in the ring, of which some may not be handed over yet. A system call.
@@ -165,19 +138,18 @@ impl PackedDevice {
     /// The system's error.
     pub fn waiting(&mut self) -> io::Result<u64> {
         self.count()?;
-        Ok(self.came.saturating_sub(self.losses.looked))
+        Ok(self.came.saturating_sub(self.body.losses.looked))
     }
 
     fn count(&mut self) -> io::Result<()> {
-        let [came, dropped] = packet::take_counters(self.socket.as_fd())?;
+        let [came, dropped] = packet::take_counters(self.body.socket.as_fd())?;
         self.came += u64::from(came.wrapping_sub(dropped));
-        self.drops.ring += u64::from(dropped);
+        self.body.drops.ring += u64::from(dropped);
         Ok(())
     }
 
     fn look_for_silence(&mut self) -> io::Result<()> {
-        self.presence.look_for_removal(self.socket.as_fd());
-        self.presence.tell()?;
+        self.body.look_for_removal()?;
         self.count()
     }
 }
@@ -193,8 +165,9 @@ impl Device for PackedDevice {
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut NoOutput),
     ) -> io::Result<Received> {
-        self.presence.tell()?;
-        let Self { ring, output, realtime, drops, losses, outgoing, .. } = self;
+        self.body.presence.tell()?;
+        let Self { body, ring, output, .. } = self;
+        let Body { realtime, drops, losses, outgoing, .. } = body;
         let (mut done, mut looked) = (0, 0);
         while looked < quota {
             let Some(mut packed) = ring.take() else { break };
@@ -215,8 +188,7 @@ impl Device for PackedDevice {
                 None => drops.ring += 1,
             }
         }
-        losses.looked += looked as u64;
-        self.busy |= looked > 0;
+        body.took(looked);
         Ok(Received { done, more: looked == quota && self.ring.is_ready() })
     }
 
@@ -229,16 +201,12 @@ impl Device for PackedDevice {
     }
 
     fn arm(&mut self) -> io::Result<bool> {
-        // A wake-up without a frame means a change of the link.
-        if !std::mem::take(&mut self.busy) {
-            self.presence.look_at_link(self.socket.as_fd());
-        }
-        Ok(!self.ring.is_ready() && !self.presence.has_news())
+        let ring = &self.ring;
+        Ok(self.body.arm(|| ring.is_ready()))
     }
 
-    /// A second: that often a poller wakes up for this device alone.
     fn watchdog_period(&self) -> Option<Duration> {
-        self.presence.is_watched().then_some(PERIOD)
+        self.body.watchdog_period()
     }
 
     /// Finds out whether the interface was removed.
@@ -253,14 +221,13 @@ impl Device for PackedDevice {
     /// `ENODEV` once, if the interface was removed and nothing else has told it.
     fn drops(&mut self) -> io::Result<Drops> {
         self.look_for_silence()?;
-        self.losses.count(&mut self.drops);
-        Ok(self.drops)
+        Ok(self.body.drops())
     }
 }
 
 impl AsFd for PackedDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.body.socket.as_fd()
     }
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use softtimers::Clock;
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers_linux::packet::OFFLOAD_HEADER;
 use softtimers_linux::tap::tap;
 use softtimers_poll::{DelayBound, DelayBoundConfig, SourceConfig};
