@@ -22,7 +22,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
-use softtimers_forward::{Looking, Mode};
+use softtimers_forward::{Mode, PollingPlan};
 use softtimers_load::wire::{SCHEDULED_AT, SEQUENCE_AT};
 use softtimers_measure::processor::{Kept, Processor};
 use softtimers_net::packet::Interface;
@@ -108,8 +108,8 @@ impl How {
     }
 }
 
-fn looking(mode: Mode, quota: u32) -> Looking {
-    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
+fn looking(mode: Mode, quota: u32) -> PollingPlan {
+    PollingPlan::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }
 
 /// Returns the number of a datagram of the generator, and its due time.

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let median = busy.histogram().quantile(0.5).unwrap_or(0);
         println!("cpu {}: {} intervals, mean {mean:.0} ns, median {median} ns", processor.cpu, busy.count);
         for source in Source::ALL {
-            println!("  {source:16} {}", processor.of(source).count);
+            println!("  {source:16} {}", processor.ended_by(source).count);
         }
         println!(
             "  {:16} {}; samples {}",

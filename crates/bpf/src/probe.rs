@@ -125,7 +125,7 @@ impl Probe {
             .map(|cpu| {
                 let mut read = |row: usize| {
                     let row = rows.get(&(cpu * ROWS as u32 + row as u32), 0).map_err(error::map_error)?;
-                    Ok::<_, Error>(Counted::of(&row))
+                    Ok::<_, Error>(Counted::from_row(&row))
                 };
                 let by_source = (0..Source::ALL.len()).map(&mut read).collect::<Result<_, _>>()?;
                 Ok(ProcessorIntervals { cpu, by_source, idle: read(Source::ALL.len())? })
@@ -183,7 +183,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    fn of(row: &[u64; ROW]) -> Counted {
+    fn from_row(row: &[u64; ROW]) -> Counted {
         let [count, sum_ns, max_ns, over_100us, over_150us, ref buckets @ ..] = *row;
         Counted { count, sum_ns, max_ns, over_100us, over_150us, buckets: buckets.to_vec() }
     }
@@ -261,7 +261,7 @@ pub struct ProcessorIntervals {
 
 impl ProcessorIntervals {
     /// Intervals that this source ended.
-    pub fn of(&self, source: Source) -> &Counted {
+    pub fn ended_by(&self, source: Source) -> &Counted {
         &self.by_source[source as usize]
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let mut row = [0u64; ROW];
         (row[0], row[1], row[2]) = (2, 10_000, 9_000);
         (row[5 + bucket(1_000)], row[5 + bucket(9_000)]) = (1, 1);
-        let counted = Counted::of(&row);
+        let counted = Counted::from_row(&row);
         assert_eq!(counted.mean_ns(), Some(5_000.0));
         assert!((counted.stddev_ns().unwrap() - 4_000.0).abs() < 500.0, "{:?}", counted.stddev_ns());
         assert_eq!((Counted::default().mean_ns(), Counted::default().stddev_ns()), (None, None));

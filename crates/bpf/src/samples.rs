@@ -55,7 +55,7 @@ impl Windows {
     ///
     /// # Panics
     /// If the length is zero.
-    pub fn of(samples: &[Sample], length_ns: u64) -> Windows {
+    pub fn from_samples(samples: &[Sample], length_ns: u64) -> Windows {
         assert!(length_ns > 0, "a window of no length");
         let mut medians_ns = vec![];
         let mut window: Vec<u32> = vec![];
@@ -112,10 +112,10 @@ mod tests {
         let samples: Vec<Sample> =
             [10, 10, 10, 30, 50, 60, 10].iter().map(|&gap_ns| gap(gap_ns, CALL)).collect();
         // [10 10 10 30] ends at 60; 50 ends at 110, in the second window, 60 at 170; 10 at 180.
-        assert_eq!(Windows::of(&samples, 100).medians_ns, [10, 50]);
+        assert_eq!(Windows::from_samples(&samples, 100).medians_ns, [10, 50]);
         let idle = [gap(10, CALL), gap(500, None), gap(20, CALL)];
-        assert_eq!(Windows::of(&idle, 100).medians_ns, [10, 20]);
-        assert!(Windows::of(&[], 1).medians_ns.is_empty());
+        assert_eq!(Windows::from_samples(&idle, 100).medians_ns, [10, 20]);
+        assert!(Windows::from_samples(&[], 1).medians_ns.is_empty());
     }
 
     /// Ten seconds of intervals as the paper's web server has them, by windows of 1 and 10 ms, sorted.
@@ -127,7 +127,7 @@ mod tests {
         });
         let samples: Vec<Sample> = intervals.collect();
         [1_000_000, 10_000_000].map(|length_ns| {
-            let mut medians = Windows::of(&samples, length_ns).medians_ns;
+            let mut medians = Windows::from_samples(&samples, length_ns).medians_ns;
             medians.sort_unstable();
             medians
         })

@@ -77,7 +77,7 @@ impl Timers {
     /// If the kernel refuses.
     pub fn run(&mut self, events: &Events) -> Result<TimersRun<'_>, Error> {
         self.runs += 1;
-        let events = Events { period: events.period.max(LEAST), ..events.clone() };
+        let events = Events { period: events.period.max(SHORTEST_PERIOD), ..events.clone() };
         let orders = Orders::new(&events, self.runs, &self.object);
         // From here on, dropping this stops them.
         let running = TimersRun { timers: self, orders };
@@ -120,4 +120,4 @@ impl Drop for TimersRun<'_> {
 }
 
 /// A timer with period zero would use up the CPU.
-const LEAST: Duration = Duration::from_micros(1);
+const SHORTEST_PERIOD: Duration = Duration::from_micros(1);

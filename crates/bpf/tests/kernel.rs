@@ -45,7 +45,7 @@ fn probe_of(sources: &[Source]) -> Option<Probe> {
 
 /// Intervals that this source ended so far, on all CPUs.
 fn ended_by(probe: &Probe, source: Source) -> u64 {
-    probe.intervals().unwrap().processors.iter().map(|processor| processor.of(source).count).sum()
+    probe.intervals().unwrap().processors.iter().map(|processor| processor.ended_by(source).count).sum()
 }
 
 /// System calls, one after another.
@@ -73,7 +73,7 @@ fn system_calls_are_counted() {
     let counted = ended_by(&probe, Source::Syscall);
     call(5_000);
     let after = probe.intervals().unwrap();
-    let total: u64 = after.processors.iter().map(|processor| processor.of(Source::Syscall).count).sum();
+    let total: u64 = after.processors.iter().map(|processor| processor.ended_by(Source::Syscall).count).sum();
     assert!(total - counted >= 5_000);
     let only: u64 = after.since(&before).processors.iter().map(|processor| processor.busy().count).sum();
     assert!(only >= total - counted, "no other source was attached");

@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) {
     let mut calls = Calls { bytes, now: 1 << 30, pending: [HashMap::new(), HashMap::new()], dead: vec![] };
     let timers = [(); 2].map(|()| Held::new(|out| softtimers_timers_new(None, out)));
     let callouts = [(); 2].map(|()| Held::new(|out| softtimers_callouts_new(out)));
-    let itimers = [(); 2].map(|()| Held::new(|out| softtimers_itimers_new(MOST, out)));
+    let itimers = [(); 2].map(|()| Held::new(|out| softtimers_itimers_new(MOST_TIMES, out)));
     while let Some(byte) = calls.byte() {
         match byte % 16 {
             0..=5 => calls.timers(&timers),
@@ -204,7 +204,7 @@ impl Calls<'_> {
                 let done = softtimers_itimer_create(set, value, interval, 7, Some(&mut handle));
                 refused_or(done, &[0]);
                 assert_eq!(softtimers_itimers_len(set), before + usize::from(done == 0));
-                assert!(before < MOST as usize || done < 0, "above the quota");
+                assert!(before < MOST_TIMES as usize || done < 0, "above the quota");
                 // SAFETY: it was zero before.
                 self.dead.push(unsafe { handle.assume_init() });
             }
@@ -337,4 +337,4 @@ fn refused_or(answer: c_int, answers: &[c_int]) {
 }
 
 const REFUSALS: [c_int; 3] = [-libc::EINVAL, -libc::EAGAIN, -libc::EOVERFLOW];
-const MOST: u32 = 20;
+const MOST_TIMES: u32 = 20;

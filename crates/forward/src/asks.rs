@@ -1,4 +1,4 @@
-//! Asking a forwarder that runs to count what it has done until now: [`Asker`] in any thread, [`Asks`] in its own.
+//! Asking a forwarder that runs to count what it has done until now: [`CountsRequester`] in any thread, [`CountsRequests`] in its own.
 //!
 //! A poller reads cheap counters each round, and those that take system calls four times a second. A scraper of metrics
 //! wants current values of both in between.
@@ -12,14 +12,14 @@ use crate::wake::{Waker, Woken, pair};
 
 type Reply = Box<dyn FnOnce() + Send>;
 
-/// Asks a forwarder for its counts, from any thread.
-pub struct Asker {
+/// CountsRequests a forwarder for its counts, from any thread.
+pub struct CountsRequester {
     ask: Sender<Reply>,
     waker: Waker,
 }
 
 /// The forwarder's end: it answers between two rounds.
-pub struct Asks {
+pub struct CountsRequests {
     asked: Receiver<Reply>,
     woken: Woken,
 }
@@ -28,21 +28,21 @@ pub struct Asks {
 ///
 /// # Errors
 /// If the system has no descriptors left.
-pub fn asks() -> io::Result<(Asker, Asks)> {
+pub fn asks() -> io::Result<(CountsRequester, CountsRequests)> {
     let (waker, woken) = pair()?;
     let (ask, asked) = mpsc::channel();
-    Ok((Asker { ask, waker }, Asks { asked, woken }))
+    Ok((CountsRequester { ask, waker }, CountsRequests { asked, woken }))
 }
 
-impl Asker {
-    /// Asks for the counts; the forwarder's thread calls `reply` once all are up to date, or never if it has ended.
+impl CountsRequester {
+    /// CountsRequests for the counts; the forwarder's thread calls `reply` once all are up to date, or never if it has ended.
     pub fn ask(&self, reply: impl FnOnce() + Send + 'static) {
         let _ = self.ask.send(Box::new(reply));
         self.waker.wake();
     }
 }
 
-impl Asks {
+impl CountsRequests {
     /// Answers all pending questions.
     pub(crate) fn answer(&self) {
         self.woken.settle();
@@ -51,20 +51,20 @@ impl Asks {
 }
 
 /// Readable when a question is pending.
-impl AsFd for Asks {
+impl AsFd for CountsRequests {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.woken.as_fd()
     }
 }
 
-impl fmt::Debug for Asker {
+impl fmt::Debug for CountsRequester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asker(…)")
+        f.write_str("CountsRequester(…)")
     }
 }
 
-impl fmt::Debug for Asks {
+impl fmt::Debug for CountsRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asks(…)")
+        f.write_str("CountsRequests(…)")
     }
 }

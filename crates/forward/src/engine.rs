@@ -22,8 +22,8 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::poller::{Device, Outputs, Packet, Poller};
 use softtimers_poll::{AnyPolicy, Quota, SourceConfig, SourceId};
 
-use crate::asks::Asks;
-use crate::mode::Looking;
+use crate::asks::CountsRequests;
+use crate::mode::PollingPlan;
 use crate::notify::Notify;
 use crate::plan::{Controls, Plan};
 use crate::rules::{Filter, Follower, Rulebook};
@@ -56,7 +56,7 @@ pub(crate) trait Handler {
     const DOING: &'static str;
 
     /// The most that a turn takes from each side.
-    fn quota(looking: &Looking) -> Quota;
+    fn quota(looking: &PollingPlan) -> Quota;
 
     /// Queues a packet where it belongs, or drops and counts it.
     fn handle(
@@ -77,7 +77,7 @@ pub(crate) trait Handler {
 
 /// Conditions that end a turn before its quota does; without a quota nothing else would end it.
 #[derive(Clone, Debug)]
-pub(crate) struct Until {
+pub(crate) struct RunEnd {
     interrupt: Rc<Interrupt>,
     /// The end of the run.
     at: Option<Timestamp>,
@@ -92,7 +92,7 @@ pub(crate) struct Engine<H: Handler> {
     handler: H,
     sides: [SourceId; 2],
     follower: Option<Follower>,
-    until: Until,
+    until: RunEnd,
     first: Option<First>,
     /// A warning to give once, if it applies: the CPU limit makes packets wait for longer than they should.
     delays: Option<Delays>,
@@ -120,21 +120,21 @@ struct First {
     refused: u64,
     /// The time up to which the run time is counted.
     counted: Timestamp,
-    asks: Option<Asks>,
+    asks: Option<CountsRequests>,
 }
 
 /// The parts that both kinds of forwarder need before they have their devices.
 #[derive(Debug)]
-pub(crate) struct Basis {
+pub(crate) struct EngineParts {
     /// The end of the run.
-    pub(crate) until: Until,
+    pub(crate) until: RunEnd,
     /// The rules, if there are any.
     pub(crate) filter: Option<Filter>,
     follower: Option<Follower>,
     first: Option<First>,
 }
 
-impl Basis {
+impl EngineParts {
     /// Creates it for the first poller, or the only one.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl Basis {
     pub(crate) fn first(plan: &Plan, controls: Controls) -> io::Result<Self> {
         let Controls { interrupt, asks } = controls;
         let first = First { book: plan.rules.clone(), refused: 0, counted: Monotonic.now(), asks };
-        Ok(Basis { first: Some(first), ..Basis::another(plan, interrupt)? })
+        Ok(EngineParts { first: Some(first), ..EngineParts::another(plan, interrupt)? })
     }
 
     /// Creates it for another poller with the same rules.
@@ -151,12 +151,12 @@ impl Basis {
     /// If the system has no descriptors left.
     pub(crate) fn another(plan: &Plan, interrupt: Interrupt) -> io::Result<Self> {
         let (follower, filter) = plan.rules.as_deref().map(Rulebook::follow).transpose()?.unzip();
-        let until = Until {
+        let until = RunEnd {
             interrupt: Rc::new(interrupt),
             at: plan.duration.map(|duration| Monotonic.now() + duration),
             count: plan.count,
         };
-        Ok(Basis { until, filter, follower, first: None })
+        Ok(EngineParts { until, filter, follower, first: None })
     }
 }
 
@@ -165,8 +165,8 @@ impl<H: Handler> Engine<H> {
     ///
     /// # Errors
     /// The system's error.
-    pub(crate) fn new(plan: &Plan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
-        let Basis { until, follower, first, .. } = basis;
+    pub(crate) fn new(plan: &Plan, parts: EngineParts, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
+        let EngineParts { until, follower, first, .. } = parts;
         let mut poller = Poller::new()?;
         for side in sides {
             poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(H::quota(&plan.looking)))?;
@@ -224,7 +224,7 @@ impl<H: Handler> Engine<H> {
             }
             if asked {
                 self.count_all(account)?;
-                self.first.iter().filter_map(|first| first.asks.as_ref()).for_each(Asks::answer);
+                self.first.iter().filter_map(|first| first.asks.as_ref()).for_each(CountsRequests::answer);
             }
             self.count(account)?;
         }
@@ -308,10 +308,10 @@ impl Delays {
     }
 }
 
-impl Until {
+impl RunEnd {
     /// Returns the same end for a side whose packets do not count.
     pub(crate) fn uncounted(&self) -> Self {
-        Until { count: None, ..self.clone() }
+        RunEnd { count: None, ..self.clone() }
     }
 
     /// Says whether the run is to end, after `received` packets.

@@ -32,7 +32,7 @@ use headers::{ETHERNET, Headers, Ip, TAG};
 use link::Link;
 use loops::Loops;
 use reason::{Reason, Reasons};
-use router::{Router, Step};
+use router::{Router, RouterVerdict};
 
 /// Decides what happens to each frame.
 #[derive(Clone, Debug)]
@@ -120,13 +120,13 @@ impl Forwarder {
         if is_plain && (ETHERNET..=out + ETHERNET).contains(&frame.len()) {
             return Verdict::Forward;
         }
-        let Some(headers) = Headers::of(frame) else { return Verdict::Drop(Reason::Malformed) };
+        let Some(headers) = Headers::parse(frame) else { return Verdict::Drop(Reason::Malformed) };
         let routed = match &self.router {
             None => None,
             Some(router) => match router.enter(at, frame, &headers, &mut self.answer) {
-                Step::Forward(ip) => Some(ip),
-                Step::Answer(reason) => return Verdict::Answer(reason),
-                Step::Drop(reason) => return Verdict::Drop(reason),
+                RouterVerdict::Forward(ip) => Some(ip),
+                RouterVerdict::Answer(reason) => return Verdict::Answer(reason),
+                RouterVerdict::Drop(reason) => return Verdict::Drop(reason),
             },
         };
         if let Some(rules) = &mut self.rules {
@@ -143,9 +143,9 @@ impl Forwarder {
             return if fits { Verdict::Forward } else { Verdict::Drop(Reason::TooLong) };
         };
         match router.leave(at, (frame, &headers, &ip), longest, arrival.at, &mut self.answer) {
-            Step::Forward(_) => Verdict::Forward,
-            Step::Answer(reason) => Verdict::Answer(reason),
-            Step::Drop(reason) => Verdict::Drop(reason),
+            RouterVerdict::Forward(_) => Verdict::Forward,
+            RouterVerdict::Answer(reason) => Verdict::Answer(reason),
+            RouterVerdict::Drop(reason) => Verdict::Drop(reason),
         }
     }
 }

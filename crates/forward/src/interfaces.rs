@@ -21,12 +21,12 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::packet::Interface;
 use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 
-use crate::engine::{Basis, Engine};
+use crate::engine::{Engine, EngineParts};
 use crate::frames::Forwarder;
 use crate::frames::headers::HEADERS;
 use crate::frames::loops::Loops;
 use crate::frames::router::{Leg, Router};
-use crate::plan::{Between, Controls, FrameDriver, Plan};
+use crate::plan::{Controls, FrameDriver, InterfacePair, Plan};
 use crate::stats::SharedStats;
 use crate::workers::Workers;
 use carrier::Carrier;
@@ -46,7 +46,7 @@ pub(crate) trait Pollers {
 pub(crate) fn open(
     plan: &Plan,
     controls: Controls,
-    between: Between,
+    between: InterfacePair,
     mut route: Option<FastRoute>,
 ) -> io::Result<Box<dyn Pollers>> {
     let shares = between.pollers as usize;
@@ -99,7 +99,7 @@ struct Shares<D: Wire> {
 /// The settings that all threads begin with.
 struct Setting {
     plan: Plan,
-    between: Between,
+    between: InterfacePair,
     links: Arc<Links>,
     loops: Loops,
     /// Tells the programs in the kernel that a poller has had a turn.
@@ -109,7 +109,7 @@ struct Setting {
 fn set_up<D: Wire + Send + 'static>(
     plan: &Plan,
     controls: Controls,
-    between: Between,
+    between: InterfacePair,
     devices: Vec<[D; 2]>,
     mut route: Option<FastRoute>,
 ) -> io::Result<Box<dyn Pollers>> {
@@ -126,7 +126,7 @@ fn set_up<D: Wire + Send + 'static>(
         return Err(io::Error::other("no devices to forward between"));
     }
     let own = others.remove(0);
-    let first = setting.engine(Basis::first(plan, controls)?, own, Carrier::first)?;
+    let first = setting.engine(EngineParts::first(plan, controls)?, own, Carrier::first)?;
     Ok(Box::new(Shares { first, others, setting, interrupt, watch, route }))
 }
 
@@ -140,8 +140,8 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
             let (setting, interrupt) = (Arc::clone(&self.setting), self.interrupt.share().map_err(clash)?);
             let mut account = stats.account();
             workers.start(interrupt.stop_handle().map_err(clash)?, move || {
-                let basis = Basis::another(&setting.plan, interrupt);
-                let engine = basis.and_then(|basis| setting.engine(basis, devices, |carrier| carrier));
+                let parts = EngineParts::another(&setting.plan, interrupt);
+                let engine = parts.and_then(|parts| setting.engine(parts, devices, |carrier| carrier));
                 let mut engine =
                     engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
                 engine.run(&mut account)
@@ -160,14 +160,14 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
 impl Setting {
     fn engine<D: Wire>(
         &self,
-        mut basis: Basis,
+        mut parts: EngineParts,
         [a, b]: [D; 2],
         place: impl FnOnce(Carrier<D>) -> Carrier<D>,
     ) -> io::Result<Engine<Carrier<D>>> {
         let Setting { plan, between, links, loops, turns } = self;
-        let Between { interfaces, routed, .. } = between;
+        let InterfacePair { interfaces, routed, .. } = between;
         let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
-        forwarder.rules = basis.filter.take();
+        forwarder.rules = parts.filter.take();
         forwarder.router = routed.as_ref().map(|legs| {
             Router::new([0, 1].map(|side| Leg {
                 mac: interfaces[side].hardware_address(),
@@ -179,11 +179,11 @@ impl Setting {
         });
         let turns = || turns.as_ref().map(FastTurns::another).transpose().map_err(io::Error::other);
         let ports =
-            [Port::new(a, basis.until.clone(), turns()?), Port::new(b, basis.until.uncounted(), turns()?)];
+            [Port::new(a, parts.until.clone(), turns()?), Port::new(b, parts.until.uncounted(), turns()?)];
         let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
         let carrier =
             Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
-        Engine::new(plan, basis, place(carrier), ports)
+        Engine::new(plan, parts, place(carrier), ports)
     }
 }
 

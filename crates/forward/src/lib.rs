@@ -1,4 +1,5 @@
-//! Forwards packets from one side to another, stable under overload.
+//! Forwards packets from one side to another, stable under overload: for the command `softtimers`, with **no promise of a
+//! stable API**.
 //!
 //! A flood keeps most user-space forwarders busy with nothing but receiving. This one is driven by a
 //! [`Poller`](softtimers_net::poller::Poller): each direction has a quota, each packet is finished before the next one
@@ -11,7 +12,7 @@
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                            two interfaces
 //! ```
 //!
-//! A [`Plan`] holds the settings, a [`Forward`] runs them, and [`Stats`] counts. [`Asker`] reads the counts during the
+//! A [`Plan`] holds the settings, a [`Forward`] runs them, and [`Stats`] counts. [`CountsRequester`] reads the counts during the
 //! run, [`Rulebook`] changes the rules. [`overload`] measures the receivers that such a forwarder uses.
 //!
 //! - `engine`: the loop; `workers`: several of them; `mode`: when it polls;
@@ -46,15 +47,15 @@ use softtimers_net::relay::RelayConfig;
 use softtimers_net::udp::UdpSocket;
 
 use interfaces::Pollers;
+use stats::SharedStats;
 
-pub use asks::{Asker, Asks, asks};
+pub use asks::{CountsRequester, CountsRequests, asks};
 pub use frames::headers::Mac;
 pub use interfaces::fast::FastRoute;
-pub use mode::{Looking, Mode};
+pub use mode::{Mode, PollingPlan};
 pub use notify::Notify;
-pub use plan::{Between, Controls, FrameDriver, LegPlan, Plan};
+pub use plan::{Controls, FrameDriver, InterfacePair, LegPlan, Plan};
 pub use rules::{Problem, Purpose, Quoting, Rulebook, Rules, parse, parse_quoting};
-pub use stats::{SharedStats, Stats};
 pub use volume::Volume;
 
 /// A forwarder ready to run.
@@ -79,7 +80,7 @@ impl Forward {
     ///
     /// # Errors
     /// The system's error about an interface or its driver: `PermissionDenied` without the privilege.
-    pub fn between(plan: &Plan, controls: Controls, between: Between) -> io::Result<Self> {
+    pub fn between(plan: &Plan, controls: Controls, between: InterfacePair) -> io::Result<Self> {
         interfaces::open(plan, controls, between, None).map(Forward)
     }
 
@@ -87,7 +88,12 @@ impl Forward {
     ///
     /// # Errors
     /// As [`between`](Self::between).
-    pub fn by_route(plan: &Plan, controls: Controls, between: Between, route: FastRoute) -> io::Result<Self> {
+    pub fn by_route(
+        plan: &Plan,
+        controls: Controls,
+        between: InterfacePair,
+        route: FastRoute,
+    ) -> io::Result<Self> {
         interfaces::open(plan, controls, between, Some(route)).map(Forward)
     }
 

@@ -1,4 +1,4 @@
-//! When a forwarder polls for packets: [`Mode`] names a receive policy of core's list, [`Looking`] has its settings.
+//! When a forwarder polls for packets: [`Mode`] names a receive policy of core's list, [`PollingPlan`] has its settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ pub struct Mode {
 
 /// When to poll for packets, and how many to take at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Looking {
+pub struct PollingPlan {
     mode: Mode,
     policy: AnyPolicy,
     quota: u32,
@@ -86,7 +86,7 @@ impl Mode {
     }
 }
 
-impl Looking {
+impl PollingPlan {
     /// Creates settings with at most `quota` packets a turn in each direction. `aggregate` and `max_delay` apply as far
     /// as the policy has them; without a value it uses its defaults.
     ///
@@ -104,7 +104,7 @@ impl Looking {
             settings.when_idle = Some(WhenIdle::KeepPolling);
             settings.time = max_delay.or(Some(DelayBoundConfig::default().max_delay));
         }
-        Ok(Looking { mode, policy: AnyPolicy::new(mode.policy, settings)?, quota })
+        Ok(PollingPlan { mode, policy: AnyPolicy::new(mode.policy, settings)?, quota })
     }
 
     /// Returns the mode that the setting is for.
@@ -166,7 +166,7 @@ impl Looking {
     /// Sets another quota.
     #[must_use]
     pub fn with_quota(self, quota: u32) -> Self {
-        Looking { quota, ..self }
+        PollingPlan { quota, ..self }
     }
 }
 
@@ -210,14 +210,14 @@ mod tests {
         for (mode, about) in Mode::all() {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert!(!about.is_empty(), "{mode}");
-            assert!(Looking::new(mode, 64, None, Some(Duration::from_micros(200))).is_ok(), "{mode}");
+            assert!(PollingPlan::new(mode, 64, None, Some(Duration::from_micros(200))).is_ok(), "{mode}");
         }
     }
 
     #[test]
     fn those_that_spin_are_known() {
         let spins = |(mode, _): &(Mode, _)| {
-            Looking::new(*mode, 64, None, Some(Duration::from_micros(200))).unwrap().spins()
+            PollingPlan::new(*mode, 64, None, Some(Duration::from_micros(200))).unwrap().spins()
         };
         let names: Vec<_> = Mode::all().filter(spins).map(|(mode, _)| mode.name()).collect();
         assert_eq!(names, ["busy-wait", "spin"]);
@@ -225,13 +225,13 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_the_policys_own() {
-        let looking = Looking::new(Mode::POLL, 64, None, None).unwrap();
+        let looking = PollingPlan::new(Mode::POLL, 64, None, None).unwrap();
         assert_eq!((looking.aggregate(), looking.max_delay()), (Some(5), Some(Duration::from_micros(200))));
         assert_eq!(
-            Looking::new(Mode::HIP, 64, None, None).unwrap().max_delay(),
+            PollingPlan::new(Mode::HIP, 64, None, None).unwrap().max_delay(),
             Some(Duration::from_millis(1))
         );
-        let naive = Looking::new(Mode::NAIVE, 64, None, None).unwrap();
+        let naive = PollingPlan::new(Mode::NAIVE, 64, None, None).unwrap();
         assert_eq!((naive.packets(), naive.quota(), naive.aggregate()), (None, Quota::NONE, None));
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a forwarder: [`Plan`], and those of one [between](Between) two interfaces.
+//! The settings of a forwarder: [`Plan`], and those of one [between](InterfacePair) two interfaces.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use softtimers::Percent;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::packet::Interface;
 
-use crate::asks::Asks;
+use crate::asks::CountsRequests;
 use crate::frames::headers::Mac;
-use crate::mode::Looking;
+use crate::mode::PollingPlan;
 use crate::notify::Notify;
 use crate::rules::Rulebook;
 
@@ -18,7 +18,7 @@ use crate::rules::Rulebook;
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// When to poll for packets, and how many to take at once.
-    pub looking: Looking,
+    pub looking: PollingPlan,
     /// The share of a CPU that input may have.
     pub cpu_limit: Option<Percent>,
     /// The rules, which may change during the run.
@@ -36,13 +36,13 @@ pub struct Plan {
 pub struct Controls {
     /// Ends the run.
     pub interrupt: Interrupt,
-    /// Asks it for its counts.
-    pub asks: Option<Asks>,
+    /// CountsRequests it for its counts.
+    pub asks: Option<CountsRequests>,
 }
 
 /// Two interfaces, and how to forward between them.
 #[derive(Clone, Debug)]
-pub struct Between {
+pub struct InterfacePair {
     /// Interfaces that no other program uses, as [`claim`](softtimers_net::packet::claim) checks.
     pub interfaces: [Interface; 2],
     /// The driver of both interfaces.

@@ -23,7 +23,7 @@ use softtimers_net::poller::UdpDevice;
 use softtimers_net::relay::{RelayConfig, Sessions, prepare};
 use softtimers_net::udp::UdpSocket;
 
-use crate::engine::{Basis, Engine};
+use crate::engine::{Engine, EngineParts};
 use crate::interfaces::Pollers;
 use crate::plan::{Controls, Plan};
 use crate::stats::SharedStats;
@@ -70,19 +70,19 @@ pub(crate) fn open(
         return Err(io::Error::other("no sockets to relay between"));
     }
     let interrupt = controls.interrupt.share()?;
-    let first = others.remove(0).engine(plan, Basis::first(plan, controls)?, &config)?;
+    let first = others.remove(0).engine(plan, EngineParts::first(plan, controls)?, &config)?;
     Ok(Box::new(Shares { first, others, plan: plan.clone(), config, interrupt }))
 }
 
 impl Share {
-    fn engine(self, plan: &Plan, mut basis: Basis, config: &RelayConfig) -> io::Result<Engine<Screen>> {
+    fn engine(self, plan: &Plan, mut parts: EngineParts, config: &RelayConfig) -> io::Result<Engine<Screen>> {
         let (local, upstream) = (self.device.socket().local_addr()?, config.upstream);
         let table = Rc::new(RefCell::new(Table::new(self.sessions)?));
-        let clients = Side::clients(self.device, basis.until.clone());
+        let clients = Side::clients(self.device, parts.until.clone());
         // Answers are not counted.
-        let sides = [clients, Side::upstream(&table, basis.until.uncounted())?];
-        let screen = Screen::new(table, basis.filter.take(), local, upstream);
-        Engine::new(plan, basis, screen, sides)
+        let sides = [clients, Side::upstream(&table, parts.until.uncounted())?];
+        let screen = Screen::new(table, parts.filter.take(), local, upstream);
+        Engine::new(plan, parts, screen, sides)
     }
 }
 
@@ -96,8 +96,8 @@ impl Pollers for Shares {
             let stop = interrupt.stop_handle().map_err(clash)?;
             let (plan, config, mut account) = (self.plan.clone(), self.config.clone(), stats.account());
             workers.start(stop, move || {
-                let engine = Basis::another(&plan, interrupt)
-                    .and_then(|basis| share.engine(&plan, basis, &config))
+                let engine = EngineParts::another(&plan, interrupt)
+                    .and_then(|parts| share.engine(&plan, parts, &config))
                     .map_err(|error| Failure::broke_off("setting up the relay", &error));
                 engine?.run(&mut account)
             })?;

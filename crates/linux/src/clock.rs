@@ -20,8 +20,8 @@ pub use sandwich::{SAMPLES, Sandwich};
 /// A read is about 20 ns where the kernel's vdso serves the clock source, a system call elsewhere.
 ///
 /// ```
-/// # use softtimers_linux as softtimers;
-/// use softtimers::clock::Monotonic;
+/// # use softtimers_linux::clock as softtimers;
+/// use softtimers::Monotonic;
 /// use softtimers_core::Clock;
 ///
 /// let clock = Monotonic;
@@ -55,8 +55,8 @@ impl Monotonic {
     /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), with the same accuracy and cost.
     ///
     /// ```
-    /// # use softtimers_linux as softtimers;
-    /// use softtimers::clock::Monotonic;
+    /// # use softtimers_linux::clock as softtimers;
+    /// use softtimers::Monotonic;
     /// use softtimers_core::Clock;
     ///
     /// let now = Monotonic.now();

@@ -35,14 +35,14 @@ pub struct FrameQueue {
 }
 
 impl FrameQueue {
-    /// Makes room for `frames`, at least one, with `bytes` in all, at least [`LEAST`]. Unused memory takes no
+    /// Makes room for `frames`, at least one, with `bytes` in all, at least [`LONGEST_FRAME`]. Unused memory takes no
     /// pages.
     pub fn new(frames: usize, bytes: usize) -> Self {
         let vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
         let mut header = empty_header();
         header.msg_hdr.msg_iovlen = 1;
         let headers = vec![header; frames];
-        let bytes = vec![0; bytes.max(LEAST)].into_boxed_slice();
+        let bytes = vec![0; bytes.max(LONGEST_FRAME)].into_boxed_slice();
         FrameQueue { headers, vectors, begins: vec![0; frames], bytes, first: 0, waiting: 0, end: 0 }
     }
 
@@ -148,7 +148,7 @@ unsafe impl Sync for FrameQueue {}
 /// Bytes that precede a frame; frames begin at multiples of it.
 const SPACE: usize = 16;
 /// The longest frame that Linux joins, with the bytes that precede it.
-pub const LEAST: usize = 65_536 + 128;
+pub const LONGEST_FRAME: usize = 65_536 + 128;
 
 #[cfg(test)]
 mod tests {
@@ -180,7 +180,9 @@ mod tests {
                     number = number.wrapping_add(1);
                     let taken = queue.push(&[9; OFFLOAD_HEADER], &frame);
                     let bytes: usize = model.iter().map(|frame: &Vec<u8>| frame.len() + 32).sum();
-                    assert!(taken || model.len() == frames || bytes + 2 * longest as usize > LEAST / 2);
+                    assert!(
+                        taken || model.len() == frames || bytes + 2 * longest as usize > LONGEST_FRAME / 2
+                    );
                     if taken {
                         model.push_back(frame);
                     }

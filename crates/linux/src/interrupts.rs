@@ -34,17 +34,20 @@ impl Interrupts {
             timer.arm_at(Monotonic.now() + AHEAD)?;
             *gap = longest_gap(Monotonic.now() + AHEAD * 2);
         }
-        Ok(Interrupts::of(gaps))
+        Ok(Interrupts::from_gaps(gaps))
     }
 
     /// Computes it from the longest gap of each round, and the time of the round that its thread was not
     /// charged with; uses medians, to exclude interference.
-    fn of(gaps: [(u64, u64); ROUNDS]) -> Self {
+    fn from_gaps(gaps: [(u64, u64); ROUNDS]) -> Self {
         let (mut gap, mut uncharged) = (gaps.map(|(gap, _)| gap), gaps.map(|(_, uncharged)| uncharged));
         gap.sort_unstable();
         uncharged.sort_unstable();
-        let (gap, uncharged) = (gap[ROUNDS / 2].min(MOST), uncharged[ROUNDS / 2]);
-        Interrupts { timer: Duration::from_nanos(gap), left_out: uncharged > gap / 2 && gap > LEAST }
+        let (gap, uncharged) = (gap[ROUNDS / 2].min(LONGEST_INTERRUPT_NS), uncharged[ROUNDS / 2]);
+        Interrupts {
+            timer: Duration::from_nanos(gap),
+            left_out: uncharged > gap / 2 && gap > SHORTEST_INTERRUPT_NS,
+        }
     }
 }
 
@@ -76,9 +79,9 @@ const ROUNDS: usize = 15;
 /// Longer than it takes to arm the timer.
 const AHEAD: Duration = Duration::from_micros(30);
 /// In nanoseconds; a longer gap was not a timer's interrupt.
-const MOST: u64 = 50_000;
+const LONGEST_INTERRUPT_NS: u64 = 50_000;
 /// A gap that may be the clock's own.
-const LEAST: u64 = 500;
+const SHORTEST_INTERRUPT_NS: u64 = 500;
 
 #[cfg(test)]
 mod tests {
@@ -88,15 +91,21 @@ mod tests {
     fn the_medians_decide() {
         let mut gaps = [(3_000, 100); ROUNDS];
         gaps[..5].fill((9_000_000, 9_000_000));
-        assert_eq!(Interrupts::of(gaps), Interrupts { timer: Duration::from_micros(3), left_out: false });
-        assert!(Interrupts::of([(3_000, 2_900); ROUNDS]).left_out);
-        assert_eq!(Interrupts::of([(u64::MAX, 0); ROUNDS]).timer.as_nanos() as u64, MOST);
+        assert_eq!(
+            Interrupts::from_gaps(gaps),
+            Interrupts { timer: Duration::from_micros(3), left_out: false }
+        );
+        assert!(Interrupts::from_gaps([(3_000, 2_900); ROUNDS]).left_out);
+        assert_eq!(
+            Interrupts::from_gaps([(u64::MAX, 0); ROUNDS]).timer.as_nanos() as u64,
+            LONGEST_INTERRUPT_NS
+        );
     }
 
     #[test]
     fn this_machine_can_be_measured() {
         let found = Interrupts::measure().unwrap();
-        assert!(found.timer <= Duration::from_nanos(MOST));
+        assert!(found.timer <= Duration::from_nanos(LONGEST_INTERRUPT_NS));
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Cache {
 /// ```
 /// use softtimers_linux::misses::{Cache, MissCounter};
 ///
-/// match MissCounter::of(0, Cache::L1Data) {
+/// match MissCounter::open(0, Cache::L1Data) {
 ///     Ok(counter) => println!("{} misses", counter.count()?),
 ///     Err(why) => println!("not here: {why}"),
 /// }
@@ -64,7 +64,7 @@ impl MissCounter {
     /// # Errors
     /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or
     /// the CPU does not count this, as many virtual ones do not: the error says which.
-    pub fn of(cpu: u32, cache: Cache) -> io::Result<Self> {
+    pub fn open(cpu: u32, cache: Cache) -> io::Result<Self> {
         let counter = perf::cache_misses(cache.number(), cpu).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "CAP_PERFMON missing".to_owned(),
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn misses_are_counted_or_the_reason_is_told() {
         for cache in Cache::ALL {
-            match MissCounter::of(0, cache) {
+            match MissCounter::open(0, cache) {
                 Ok(counter) => {
                     // Other programs may count, too, and take a part of the time.
                     if let (Ok(before), Ok(after)) = (counter.count(), counter.count()) {

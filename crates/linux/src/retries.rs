@@ -48,7 +48,7 @@ impl Retries {
     /// `burst_interval` apart: at least 10 µs, since retrying a full buffer sooner only takes the CPU that
     /// should empty it.
     pub fn after(burst_interval: Duration) -> Duration {
-        burst_interval.max(SHORTEST)
+        burst_interval.max(SHORTEST_PAUSE)
     }
 
     /// Notes that a datagram has left, or failed only because of a full buffer.
@@ -61,7 +61,7 @@ impl Retries {
     pub fn refused(&mut self, now: Timestamp) -> bool {
         let (since, departures) = self.refused.get_or_insert((now, 0));
         *departures = departures.saturating_add(1);
-        *departures >= FEWEST && now.saturating_duration_since(*since) > LONGEST
+        *departures >= FEWEST && now.saturating_duration_since(*since) > LONGEST_PAUSE
     }
 }
 
@@ -89,9 +89,9 @@ pub fn is_about_an_earlier_datagram(error: &io::Error) -> bool {
     )
 }
 
-const SHORTEST: Duration = Duration::from_micros(10);
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 /// Long enough for a link that comes back, for example after reconfiguration.
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// At a slow rate a second holds few attempts.
 const FEWEST: u32 = 3;
 

@@ -31,7 +31,7 @@ use super::sched_attr::{self, Attributes};
 /// ```
 /// use std::time::Duration;
 ///
-/// # use softtimers_linux as softtimers;
+/// # use softtimers_linux::sched as softtimers;
 /// let slack = softtimers::TimerSlack::hold(Duration::from_nanos(1))?;
 /// // … waits that end on time …
 /// drop(slack);
@@ -84,7 +84,7 @@ impl Drop for TimerSlack {
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// # use softtimers_linux as softtimers;
+/// # use softtimers_linux::sched as softtimers;
 /// let slice = softtimers::Slice::hold(Duration::from_micros(100))?;
 /// // … sleeps that end beside a program that computes …
 /// drop(slice);

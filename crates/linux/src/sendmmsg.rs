@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use softtimers_core::Timestamp;
-use softtimers_core::pace::queue::Quantum;
+use softtimers_core::queue::Quantum;
 
 use super::control::ControlBuffer;
 use super::mmsg::{empty_header, sendmmsg};

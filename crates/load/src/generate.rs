@@ -19,8 +19,8 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::units::show_duration;
 use softtimers_measure::usage::Usage;
-use softtimers_net::UdpSocket;
 use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface, Route, RouteWatch};
+use softtimers_net::udp::UdpSocket;
 
 use crate::frame::Heading;
 use crate::send::{Outcome, SendReport, SocketReport};

@@ -1,4 +1,5 @@
-//! Sends paced UDP traffic from a loop that may be busy, and measures how it arrives.
+//! Sends paced UDP traffic from a loop that may be busy, and measures how it arrives: for the command `softtimers`, with
+//! **no promise of a stable API**.
 //!
 //! ```text
 //!   traffic ─▶ plan ─▶ send ─▶ engines ─▶ session ─▶ flow ══ wire ══▶ recv ─▶ ledger ─▶ statistics

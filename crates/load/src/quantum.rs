@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use softtimers_core::Rate;
-use softtimers_core::pace::queue::Quantum;
+use softtimers_core::queue::Quantum;
 
 use softtimers_measure::units::{self, show_duration};
 

@@ -21,7 +21,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
 use softtimers_measure::usage::Usage;
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 use crate::engines::ReadBy;
 use crate::handshake::{self, Permit};

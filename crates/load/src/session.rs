@@ -33,7 +33,7 @@ use softtimers_measure::processor::{Kept, Processor, Processors};
 use softtimers_measure::stats::Counter;
 use softtimers_measure::units::show_duration;
 use softtimers_measure::usage::Usage;
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 use crate::handshake::Permit;
 use crate::traffic::Traffic;

@@ -1,6 +1,6 @@
 //! How closely the packets of all flows together may follow each other: [`TrainLimit`].
 //!
-//! Each flow of a [`DepartureQueue`](softtimers_core::DepartureQueue) keeps its own packets a burst interval apart. But
+//! Each flow of a [`DepartureQueue`](softtimers_core::queue::DepartureQueue) keeps its own packets a burst interval apart. But
 //! a stall makes *all* flows due, and a shared path sees one burst of as many packets as there are flows. A train limit
 //! breaks it up: after N back to back there is a pause, as long as their share of the path at the flows' common burst
 //! interval:

@@ -1,4 +1,5 @@
-//! Measurements on a machine that other programs use as well, for the command `softtimers` and its laboratory.
+//! Measurements on a machine that other programs use as well, for the command `softtimers` and its laboratory, with
+//! **no promise of a stable API**.
 //!
 //! ```text
 //!   units, assertion ──▶ a run ──▶ distribution ──▶ failure

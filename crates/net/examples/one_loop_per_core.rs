@@ -20,7 +20,7 @@ use std::time::Duration;
 use std::{env, io, thread};
 
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, Slack, SoftTimers, Token};
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 const CLIENTS: usize = 16;
 const REQUESTS: u32 = 200;

@@ -233,7 +233,7 @@ impl fmt::Display for Feature {
 type Outcome = Result<String, String>;
 
 /// A time in words; one sample does not justify more digits.
-fn shown(time: Duration) -> String {
+fn duration_text(time: Duration) -> String {
     if time < Duration::from_millis(10) {
         format!("{} us", time.as_micros())
     } else {

@@ -11,7 +11,7 @@
 //! | [`kernel`] | which kernel features really work, by using them |
 //!
 //! ```
-//! use softtimers_net::UdpSocket;
+//! use softtimers_net::udp::UdpSocket;
 //! use softtimers_net::udp::SendBatch;
 //!
 //! let receiver = UdpSocket::bind("127.0.0.1:0")?;
@@ -42,8 +42,6 @@ mod rtnetlink;
 mod skipped;
 mod trying;
 pub mod udp;
-
-pub use udp::UdpSocket;
 
 /// The programs of the README compile.
 #[cfg(doctest)]

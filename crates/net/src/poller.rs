@@ -74,7 +74,7 @@ mod gauge;
 mod host;
 mod outputs;
 #[cfg(feature = "packet")]
-pub mod packet;
+mod packet;
 mod queues;
 mod round;
 pub mod simulated;
@@ -107,7 +107,7 @@ pub use udp::{UdpDevice, UdpOutput};
 pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
 use cpu::Cpu;
-use devices::Place;
+use devices::Installed;
 use queues::Queue;
 use softtimers::Token;
 use watchdog::Watchdog;
@@ -225,7 +225,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// ([`Outputs::send`]), and a wake-up under way is ignored. Queues and gates lose the source. Its
     /// counters are lost; read them before.
     pub fn remove(&mut self, source: SourceId) -> Option<D> {
-        let Place { mut device, open, .. } = self.devices.remove(source)?;
+        let Installed { mut device, open, .. } = self.devices.remove(source)?;
         self.host.remove(source, &mut device);
         self.rounds.remove(source);
         if !open {

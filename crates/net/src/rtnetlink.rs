@@ -99,12 +99,12 @@ pub(crate) struct Link {
 
 /// An interface by its index.
 pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
-    described(interface).map(|described| Link::of(&described))
+    described(interface).map(|described| Link::parse(&described))
 }
 
 impl Link {
     /// Parses the kernel's description: `struct ifinfomsg`, and attributes.
-    fn of(described: &[u8]) -> Self {
+    fn parse(described: &[u8]) -> Self {
         let word = |wanted| attribute_of(described, wanted).map(|data| number(data, 0));
         let flag = |flag: i32| number(described, 8) & flag as u32 != 0;
         Link {
@@ -252,7 +252,7 @@ fn ask(socket: &OwnedFd, request: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
     let mut answers = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     for _ in 0..MOST_PARTS {
-        let readable = wait_readable(socket.as_fd(), Some(PATIENCE));
+        let readable = wait_readable(socket.as_fd(), Some(ANSWER_TIME_LIMIT));
         if !readable.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))? {
             return Err(Errno::TIMEDOUT);
         }
@@ -338,7 +338,7 @@ const ACKNOWLEDGE: u16 = libc::NLM_F_ACK as u16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 /// The kernel answers before the send returns.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Parts of an answer, each of many interfaces.
 const MOST_PARTS: usize = 1_000;
 

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers::{Clock, Timestamp};
 use softtimers_net::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 
-use network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
+use network::{SEND_TIME_LIMIT, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use skipped::skipped;
 
 /// A receiver, and a sender connected to it, on each loopback address that this machine has.
@@ -33,7 +33,7 @@ fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
                 let sender = UdpSocket::bind(address).unwrap();
                 sender.connect(receiver.local_addr().unwrap()).unwrap();
                 // Whatever is lost, no test waits for it for ever.
-                receiver.as_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+                receiver.as_ref().set_read_timeout(Some(SEND_TIME_LIMIT)).unwrap();
                 pairs.push((receiver, sender));
             }
             Err(error) => skipped(&format_args!("no socket on {address}: {error}")),
@@ -196,7 +196,7 @@ fn receive_times_are_in_order_and_lie_between_sending_and_reading() {
 fn switch_timestamps_on(receiver: &UdpSocket, sender: &UdpSocket) {
     receiver.set_timestamps(true).unwrap();
     let mut incoming = RecvBatch::new(1, 16);
-    let deadline = Monotonic.now() + PATIENCE;
+    let deadline = Monotonic.now() + SEND_TIME_LIMIT;
     loop {
         let sent = Monotonic.now();
         assert!(sent < deadline, "no stamp was earlier than its reading");
@@ -391,7 +391,7 @@ fn a_full_send_buffer_loses_nothing() {
             outgoing.push(&[0; 1_000], None).unwrap();
         }
         let total = 32 + outcome.sent;
-        let deadline = Monotonic.now() + PATIENCE;
+        let deadline = Monotonic.now() + SEND_TIME_LIMIT;
         while !outgoing.is_empty() {
             assert!(Monotonic.now() < deadline, "{outgoing:?}");
             poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&TICK)).unwrap();

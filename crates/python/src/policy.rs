@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use softtimers::Timestamp;
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{AnyPolicy, Look, Next, Policy};
 use softtimers_sim::Received;
 

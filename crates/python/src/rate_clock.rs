@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use softtimers::Rate;
-use softtimers::pace::{CatchUp, PaceConfig, PaceError};
+use softtimers::{CatchUp, PaceConfig, PaceError};
 
 use crate::seconds;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers_core::{Timestamp, TraceBuilder};
-use softtimers_poll::hip::Costs;
+use softtimers_poll::readings::Costs;
 use softtimers_poll::{AnyPolicy, Interrupts};
 use softtimers_sim::machine::MachineSpec;
 use softtimers_sim::{
@@ -17,7 +17,7 @@ use softtimers_sim::{
 };
 
 #[expect(dead_code, reason = "its main prints a table of the same")]
-#[path = "../../sim/examples/own_policy.rs"]
+#[path = "../../../papers/sim/examples/own_policy.rs"]
 mod own_policy;
 
 /// The least Python that the wheel is for.

@@ -222,7 +222,7 @@ impl Controller for Known {
     fn window(&self) -> u64 {
         let on_its_way = self.round_trip.unwrap_or(UNKNOWN_ROUND_TRIP).as_nanos();
         let bytes = u128::from(self.bps) * on_its_way / 8_000_000_000;
-        u64::try_from(bytes / 4 * 5).unwrap_or(u64::MAX).saturating_add(u64::from(PACKET) * LEAST)
+        u64::try_from(bytes / 4 * 5).unwrap_or(u64::MAX).saturating_add(u64::from(PACKET) * LEAST_IN_FLIGHT)
     }
 
     fn metrics(&self) -> ControllerMetrics {
@@ -262,7 +262,7 @@ const FEW: u64 = 3 * PACKET as u64;
 /// quinn's default. Until an ACK has come only the rate limits.
 const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(333);
 /// Packets in flight at any rate, so that delayed ACKs never stop it.
-const LEAST: u64 = 10;
+const LEAST_IN_FLIGHT: u64 = 10;
 
 #[cfg(test)]
 mod tests {

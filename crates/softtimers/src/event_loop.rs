@@ -168,7 +168,7 @@ impl EventLoop {
 }
 
 impl<C: LoopClock> EventLoop<C> {
-    /// Makes a loop without sources that reads `clock`, such as a [`Tsc`](crate::clock::Tsc).
+    /// Makes a loop without sources that reads `clock`, such as a [`Tsc`](crate::Tsc).
     ///
     /// # Errors
     /// As for [`new`](EventLoop::new).

@@ -16,9 +16,7 @@ mod lease;
 use std::fmt;
 use std::time::Duration;
 
-use softtimers_core::{Percent, Timestamp};
-
-pub use softtimers_core::idle::{Idle, PollBudget, Polling, Wait};
+use softtimers_core::{Idle, Percent, PollBudget, Polling, Timestamp, Wait};
 
 use lease::{Lease, SPINNER};
 use softtimers_linux::sched::is_real_time;

@@ -71,19 +71,19 @@
 pub use softtimers_core::*;
 
 #[cfg(target_os = "linux")]
-pub mod backup;
+mod backup;
 #[cfg(target_os = "linux")]
 pub mod bsd;
 #[cfg(target_os = "linux")]
-pub mod clock;
+mod clock;
 #[cfg(target_os = "linux")]
 pub mod epoll;
 #[cfg(target_os = "linux")]
-pub mod event_loop;
+mod event_loop;
 #[cfg(target_os = "linux")]
 mod front;
 #[cfg(target_os = "linux")]
-pub mod idle;
+mod idle;
 #[cfg(target_os = "linux")]
 pub mod late;
 #[cfg(target_os = "linux")]
@@ -93,17 +93,17 @@ pub mod shared;
 #[cfg(all(test, target_os = "linux"))]
 mod skipped;
 #[cfg(target_os = "linux")]
-pub mod waiter;
+mod waiter;
 
 #[cfg(target_os = "linux")]
-#[doc(inline)]
 pub use {
     backup::{Backup, BackupStats},
-    clock::{IntoTimestamp, LoopClock, Monotonic, Tsc},
+    clock::{AnchorStats, Disagreement, IntoTimestamp, LoopClock, Monotonic, RealtimeOffset, Tsc, TscError},
     event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token},
     front::{Due, TimerHandle, Timers},
-    idle::HeldBack,
-    softtimers_linux::{HeldSignals, RealTime, Slice, TimerSlack},
+    idle::{Governor, HeldBack},
+    softtimers_linux::sched::{Slice, TimerSlack},
+    softtimers_linux::{HeldSignals, RealTime},
     waiter::{Ready, Waiter},
 };
 

@@ -183,7 +183,7 @@ impl<E> Shared<E> {
     }
 
     /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, also
-    /// if a remote sets that: for an owner that wakes early and busy-polls ([`Idle`](crate::idle::Idle)).
+    /// if a remote sets that: for an owner that wakes early and busy-polls ([`Idle`](crate::Idle)).
     /// Returns that time, as of now.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ fn spin(idle: Idle, interval: Duration, length: Duration, enough: impl Fn(&Done)
             polling: events.polling(),
             held_back: events.held_back(),
         };
-        if done.wall >= length && (enough(&done) || done.wall >= PATIENCE) {
+        if done.wall >= length && (enough(&done) || done.wall >= TIME_TO_MAKE_UP) {
             return done;
         }
         assert!(matches!(events.next(&mut timers).unwrap(), Happening::Due(_)));
@@ -48,7 +48,7 @@ fn spin(idle: Idle, interval: Duration, length: Duration, enough: impl Fn(&Done)
 
 /// Time in which a CPU that was taken away counts as busy-polled: what a loop that keeps its budget has made up in
 /// the end, and one that does not never will.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_TO_MAKE_UP: Duration = Duration::from_secs(20);
 
 /// Spinning loops share one word per process, so the tests of this file take turns.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -86,7 +86,7 @@ fn a_spinner_that_died_is_followed_by_another() {
     let died = thread::spawn(|| {
         let mut events = EventLoop::new(LoopConfig { idle: Idle::spin(), ..LoopConfig::default() }).unwrap();
         let mut timers = SoftTimers::new(Config::default());
-        let patience = Monotonic.now() + PATIENCE;
+        let patience = Monotonic.now() + TIME_TO_MAKE_UP;
         // An event that is due before it is looked for needs no polling.
         while events.polling().time.is_zero() {
             assert!(Monotonic.now() < patience, "nothing is polled for: {events:?}");
@@ -129,7 +129,7 @@ fn a_waiter_polls_no_more_than_its_budget() {
     };
     let done = loop {
         let (polling, wall) = (waiter.polling(), passed(Monotonic.now()));
-        if wall >= Duration::from_millis(400) && (within(polling, wall) || wall >= PATIENCE) {
+        if wall >= Duration::from_millis(400) && (within(polling, wall) || wall >= TIME_TO_MAKE_UP) {
             break (polling, wall);
         }
         timers.schedule(Monotonic.now(), Duration::from_millis(2), Slack::EXACT, ());

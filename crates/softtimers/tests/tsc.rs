@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{TimeStampCounterReadability, set_time_stamp_counter_readability};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use softtimers::clock::TscError;
+use softtimers::TscError;
 use softtimers::{
     Clock, Config, EventLoop, Happening, LoopClock, LoopConfig, Monotonic, Slack, SoftTimers, Timestamp, Tsc,
 };

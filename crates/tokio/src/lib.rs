@@ -82,7 +82,7 @@ pub mod udp;
 pub mod wrap;
 
 #[cfg(target_os = "linux")]
-pub use softtimers::idle::HeldBack;
+pub use softtimers::HeldBack;
 pub use softtimers_core::{
     CatchUp, Counts, Idle, PaceConfig, PaceError, Pattern, Percent, PollBudget, Rate, RateClock, RateError,
     Slack, Strategy, Timestamp, TriggerState,

@@ -32,16 +32,14 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use softtimers_core::pace::queue::{DepartureQueue, FlowId};
+use softtimers_core::queue::{DepartureQueue, FlowId};
 use softtimers_core::{PaceError, Rate, Timestamp};
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 
 use crate::clock;
 pub use error::SendError;
-pub use softtimers_core::pace::queue::{
-    FlowConfig, FlowStats, Limits, Quantum, QueueConfig, QueueStats, Reject,
-};
+pub use softtimers_core::queue::{FlowConfig, FlowStats, Limits, Quantum, QueueConfig, QueueStats, Reject};
 use task::Task;
 
 /// Sends the datagrams of many flows on one UDP socket, each flow at its rate. A clone is another handle of

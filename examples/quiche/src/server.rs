@@ -22,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
-use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
+use softtimers::queue::{DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, PaceConfig, SoftTimers, Timestamp,
     Token,

@@ -10,7 +10,7 @@
 //!
 //! - **time-outs of 1 ms**: rounded up; packets sent as they come;
 //! - **time-outs on time**: by [`softtimers::EventLoop`]; packets sent as they come;
-//! - **and packets spread**: media waits in a [`DepartureQueue`](softtimers::DepartureQueue), at a rate.
+//! - **and packets spread**: media waits in a [`DepartureQueue`](softtimers::queue::DepartureQueue), at a rate.
 //!
 //! ```sh
 //! cargo run --release -p str0m-timeouts            # spread at 50 Mbit/s

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
-use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
+use softtimers::queue::{DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, PaceConfig, Slack, SoftTimers};
 use softtimers::{Timestamp, Token};
 use softtimers_net::udp::{RecvBatch, UdpSocket};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use example_harness::Alarm;
 use example_harness::trial::Done;
-use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Popped, QueueConfig};
+use softtimers::queue::{DepartureQueue, FlowConfig, FlowId, Popped, QueueConfig};
 use softtimers::{
     Config, EventLoop, Happening, Interest, LoopConfig, PaceConfig, SoftTimers, Timestamp, Token,
 };

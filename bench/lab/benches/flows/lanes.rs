@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use anyhow::{Result, bail};
 use softtimers::Timestamp;
 use softtimers_load::wire::Datagram;
-use softtimers_net::UdpSocket;
 use softtimers_net::udp::SendBatch;
+use softtimers_net::udp::UdpSocket;
 
 use crate::Load;
 

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::Result;
-use softtimers::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+use softtimers::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
 use softtimers::{
     Clock, Config, EventLoop, Happening, LoopConfig, Monotonic, PaceConfig, Rate, Slack, SoftTimers,
 };

@@ -90,8 +90,8 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
 
 /// Returns all ways; a ring only where the kernel has it.
 fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Way)>> {
-    let connected = || -> io::Result<softtimers_net::UdpSocket> {
-        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+    let connected = || -> io::Result<softtimers_net::udp::UdpSocket> {
+        let socket = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(receiver)?;
         Ok(socket)
     };
@@ -119,7 +119,7 @@ fn turn(way: &mut Way, at_a_time: usize) -> io::Result<f64> {
 
 /// Receives until its parent ends.
 fn receive(polls: bool) -> io::Result<()> {
-    let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+    let socket = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
     eprintln!("receives at {}", socket.local_addr()?);
     if !polls {
         return io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop);

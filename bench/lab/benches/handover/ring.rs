@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, cqueue, opcode, types};
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 pub(crate) struct Ring {
     ring: IoUring,

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use softtimers_net::UdpSocket;
 use softtimers_net::udp::SendBatch;
+use softtimers_net::udp::UdpSocket;
 
 /// Hands over N datagrams at once, and returns only after all of them have been sent.
 pub(crate) type Way = Box<dyn FnMut(usize) -> io::Result<()>>;

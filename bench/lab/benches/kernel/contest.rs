@@ -161,6 +161,6 @@ impl Window {
 
 /// Returns the counters of all caches, or why one of them is not counted.
 pub(crate) fn counters(cpu: u32) -> std::io::Result<[MissCounter; 3]> {
-    let counter = |cache| MissCounter::of(cpu, cache);
+    let counter = |cache| MissCounter::open(cpu, cache);
     Ok([counter(Cache::L1Data)?, counter(Cache::L1Instructions)?, counter(Cache::InstructionTlb)?])
 }

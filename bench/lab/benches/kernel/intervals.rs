@@ -88,7 +88,7 @@ impl Intervals {
 
     /// Returns figure 3: the medians of windows of `millis` milliseconds, in microseconds.
     pub(crate) fn medians(&self, millis: u64) -> Vec<f64> {
-        let windows = Windows::of(&self.samples, millis * 1_000_000);
+        let windows = Windows::from_samples(&self.samples, millis * 1_000_000);
         windows.medians_ns.iter().map(|&median| f64::from(median) / 1e3).collect()
     }
 

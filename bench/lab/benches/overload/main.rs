@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
-use softtimers_forward::{Looking, Mode};
+use softtimers_forward::{Mode, PollingPlan};
 use softtimers_lab::bench::{self, Section};
 use softtimers_lab::command::Program;
 use softtimers_load::wire::GOODBYES;
@@ -72,8 +72,8 @@ fn receiver(mode: Mode, rules: u32) -> Receiver {
 }
 
 /// Returns the mode with this quota, and with `softtimers bench`'s number of packets wanted in a poll.
-fn looking(mode: Mode, quota: u32) -> Looking {
-    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
+fn looking(mode: Mode, quota: u32) -> PollingPlan {
+    PollingPlan::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }
 
 /// Makes a bench that measures `receiver`.

@@ -41,7 +41,7 @@ fn packets_per_second(relay: &str, time: Duration) -> Done<f64> {
     let program = Program::build()?;
     let [here, there] = Processor::two().ok_or("it takes two processors")?;
     // It is never read: once its buffer is full, arriving packets are counted as dropped.
-    let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+    let sink = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
     sink.request_recv_buffer(4 << 10)?;
     let to = sink.local_addr()?;
     // A port that was free a moment ago.

@@ -170,8 +170,8 @@ type Named = (&'static str, usize, Way);
 /// Returns all ways, and why there is no AF_XDP, if so.
 fn ways() -> Result<(Vec<Named>, Option<String>)> {
     let (out, frame) = (Interface::named("out")?, frame()?);
-    let connected = || -> io::Result<softtimers_net::UdpSocket> {
-        let socket = softtimers_net::UdpSocket::bind("0.0.0.0:0")?;
+    let connected = || -> io::Result<softtimers_net::udp::UdpSocket> {
+        let socket = softtimers_net::udp::UdpSocket::bind("0.0.0.0:0")?;
         socket.connect((FAR, PORT))?;
         Ok(socket)
     };

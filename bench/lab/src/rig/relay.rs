@@ -117,7 +117,7 @@ struct Found {
 /// The counters of a running relay.
 struct Counted<'a> {
     /// An unread socket: packets without room are dropped there, and counted.
-    sink: &'a softtimers_net::UdpSocket,
+    sink: &'a softtimers_net::udp::UdpSocket,
     relay: &'a Killed,
 }
 
@@ -142,7 +142,7 @@ impl Counted<'_> {
 fn send(port: u16, clients: usize, over: &AtomicBool, sent: &AtomicU64) -> Result<()> {
     let _kept = Processor::new(0)?.keep()?;
     let client = |_| {
-        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        let socket = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(("127.0.0.1", port))?;
         let mut batch = SendBatch::new(RUN, SIZE);
         batch.set_segmentation(true);
@@ -183,7 +183,7 @@ impl By {
     }
 
     fn flooded(&self, rig: &Rig, clients: usize) -> Result<Found> {
-        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        let sink = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
         let (relay, port) = self.started(rig, sink.local_addr()?.port())?;
         let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let found = thread::scope(|scope| {
@@ -197,7 +197,7 @@ impl By {
     }
 
     fn steady(&self, rig: &Rig) -> Result<Found> {
-        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        let sink = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
         let (relay, port) = self.started(rig, sink.local_addr()?.port())?;
         let time = WINDOW + SETTLED * 2;
         let send = |_| {

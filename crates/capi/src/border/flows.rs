@@ -6,8 +6,10 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use softtimers::pace::queue::{DepartureTurn, FlowConfig, FlowId, Limits, Popped, QueueConfig, Reject};
-use softtimers::{DepartureQueue, Seal, Timestamp};
+use softtimers::queue::{
+    DepartureQueue, DepartureTurn, FlowConfig, FlowId, Limits, Popped, QueueConfig, Reject,
+};
+use softtimers::{Seal, Timestamp};
 
 use super::clock::SOFTTIMERS_NEVER;
 use super::pace::softtimers_pace_config;

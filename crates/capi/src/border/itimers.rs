@@ -239,7 +239,7 @@ fn to_label(label: u64) -> TimeVal {
 fn quota(most: u32) -> Result<usize, Errno> {
     match most {
         0 => Ok(SOFTTIMERS_ITIMERS_DEFAULT_MOST as usize),
-        1..=MOST => Ok(most as usize),
+        1..=MOST_TIMERS => Ok(most as usize),
         _ => Err(Errno::INVALID),
     }
 }
@@ -254,4 +254,4 @@ fn written(value: ItimerVal) -> libc::itimerval {
     libc::itimerval { it_interval: time(value.interval), it_value: time(value.value) }
 }
 
-const MOST: u32 = 1 << 27;
+const MOST_TIMERS: u32 = 1 << 27;

@@ -145,10 +145,21 @@ impl From<Next> for softtimers_next {
     }
 }
 
+/// The name of each constant's policy. A number never changes its policy: programs are compiled with it.
+const NAMES: [(u32, &str); 8] = [
+    (SOFTTIMERS_POLICY_DELAY_BOUND, "delay-bound"),
+    (SOFTTIMERS_POLICY_AGGREGATION, "aggregation"),
+    (SOFTTIMERS_POLICY_HIP, "hip"),
+    (SOFTTIMERS_POLICY_INTERRUPTS, "interrupts"),
+    (SOFTTIMERS_POLICY_BUSY_WAIT, "busy-wait"),
+    (SOFTTIMERS_POLICY_CONSTANT_PERIOD, "constant"),
+    (SOFTTIMERS_POLICY_SPIN_THEN_BLOCK, "spin"),
+    (SOFTTIMERS_POLICY_WATCHDOG, "watchdog"),
+];
+
 impl softtimers_policy_config {
-    /// A kind is an index in the list of policies.
     fn read(&self) -> Result<AnyPolicy, Errno> {
-        let (name, _) = AnyPolicy::ALL.get(self.kind as usize).ok_or(Errno::INVALID)?;
+        let (_, name) = NAMES.iter().find(|(kind, _)| *kind == self.kind).ok_or(Errno::INVALID)?;
         let settings = PolicySettings {
             quota: (self.quota != 0).then_some(self.quota),
             time: (self.time_ns != 0).then_some(Duration::from_nanos(self.time_ns)),
@@ -162,20 +173,19 @@ impl softtimers_policy_config {
 mod tests {
     use super::*;
 
+    /// A policy without a constant cannot be used from C; one in another place would get another's number in a table
+    /// that somebody makes of the list.
     #[test]
-    fn kinds_are_places_in_the_list() {
-        for (kind, name) in [
-            (SOFTTIMERS_POLICY_DELAY_BOUND, "delay-bound"),
-            (SOFTTIMERS_POLICY_AGGREGATION, "aggregation"),
-            (SOFTTIMERS_POLICY_HIP, "hip"),
-            (SOFTTIMERS_POLICY_INTERRUPTS, "interrupts"),
-            (SOFTTIMERS_POLICY_BUSY_WAIT, "busy-wait"),
-            (SOFTTIMERS_POLICY_CONSTANT_PERIOD, "constant"),
-            (SOFTTIMERS_POLICY_SPIN_THEN_BLOCK, "spin"),
-            (SOFTTIMERS_POLICY_WATCHDOG, "watchdog"),
-        ] {
+    fn every_policy_has_a_number_that_never_changes() {
+        let numbered: Vec<_> = NAMES.iter().map(|&(_, name)| name).collect();
+        let listed: Vec<_> = AnyPolicy::ALL.iter().map(|&(name, _)| name).collect();
+        assert_eq!(numbered, listed, "a new policy comes last, and gets the next constant");
+        for (number, (kind, name)) in (0..).zip(NAMES) {
+            assert_eq!(kind, number, "{name}");
             let config = softtimers_policy_config { kind, quota: 0, time_ns: 50_000 };
             assert_eq!(config.read().map(|policy| policy.name()).ok(), Some(name));
         }
+        let unknown = softtimers_policy_config { kind: NAMES.len() as u32, quota: 0, time_ns: 50_000 };
+        assert!(unknown.read().is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(crate) const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 /// Far more than any of them takes.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PROGRAM_TIME_LIMIT: Duration = Duration::from_secs(240);
 
 pub(crate) fn skipped(reason: &str) {
     let line = format!("skipped: {}: {reason}\n", std::thread::current().name().unwrap_or("?"));
@@ -98,7 +98,7 @@ pub(crate) fn run(command: &mut Command) -> Output {
         let _ = done.send(());
         (out, err)
     });
-    let hung = ended.recv_timeout(PATIENCE).is_err();
+    let hung = ended.recv_timeout(PROGRAM_TIME_LIMIT).is_err();
     if hung {
         child.kill().unwrap();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use softtimers::Percent;
-use softtimers_forward::{Looking, Mode};
+use softtimers_forward::{Mode, PollingPlan};
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
@@ -45,7 +45,7 @@ pub(crate) struct ReceivingArgs {
 
 impl ReceivingArgs {
     /// Returns when it polls. Flags that the mode does not use are refused, so that none seems to have an effect.
-    pub(super) fn looking(&self) -> Result<Looking, Failure> {
+    pub(super) fn looking(&self) -> Result<PollingPlan, Failure> {
         let mode = self.mode;
         let others = |has: fn(Mode) -> bool| {
             let modes = Mode::all().map(|(mode, _)| mode).filter(|mode| has(*mode));
@@ -62,7 +62,7 @@ impl ReceivingArgs {
         if self.quota != DEFAULT_QUOTA && mode == Mode::NAIVE {
             return Err(Failure::usage(format_args!("--quota {}: --mode naive has none", self.quota)));
         }
-        let looking = Looking::new(mode, self.quota, self.aggregate, self.max_delay)
+        let looking = PollingPlan::new(mode, self.quota, self.aggregate, self.max_delay)
             .map_err(|_| Failure::usage(format_args!("--mode {mode}: needs a --max-delay")))?;
         let class = Class::current();
         if looking.spins() && !class.may_spin() {

@@ -20,7 +20,7 @@ struct Arrived {
 
 impl Arrived {
     /// All of them, when no other can come.
-    fn at(socket: &softtimers_net::UdpSocket, received: u64) -> Self {
+    fn at(socket: &softtimers_net::udp::UdpSocket, received: u64) -> Self {
         Arrived { received, dropped: socket.drops().unwrap().into() }
     }
 
@@ -186,7 +186,7 @@ fn several_pollers_of_a_relay_have_no_rates_and_no_count() {
 /// A port that somebody else shares with others is not shared with them.
 #[test]
 fn several_pollers_take_no_address_that_is_in_use() {
-    let group = softtimers_net::UdpSocket::bind_group("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+    let group = softtimers_net::udp::UdpSocket::bind_group("127.0.0.1:0".parse().unwrap(), 2).unwrap();
     let address = group[0].local_addr().unwrap();
     let said = refusal(&run(&format!("forward --udp {address} --to 127.0.0.1:9 --pollers 2")), 2);
     assert!(said.contains("in use"), "{said}");

@@ -80,7 +80,7 @@ impl Headers {
     /// # Cost
     /// Some 20 ns; nothing is allocated. At most two tags and eight extensions are skipped.
     #[inline]
-    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let mut kind = Ethernet2HeaderSlice::from_slice(frame).ok()?.ether_type().0;
         let (mut packet, mut tags) = (ETHERNET, 0);
         while tags < 2 && is_tag(kind) {
@@ -116,7 +116,7 @@ impl Ip {
         if length < own || length > bytes.len() {
             return None;
         }
-        let piece = Piece::of(header.fragments_offset().value(), header.more_fragments());
+        let piece = Piece::from_fields(header.fragments_offset().value(), header.more_fragments());
         Ip {
             from: header.source_addr().into(),
             to: header.destination_addr().into(),
@@ -170,7 +170,7 @@ impl Ip {
 }
 
 impl Piece {
-    fn of(offset: u16, more: bool) -> Self {
+    fn from_fields(offset: u16, more: bool) -> Self {
         match (offset, more) {
             (0, false) => Piece::Whole,
             (0, true) => Piece::First,
@@ -200,7 +200,7 @@ fn walk(first: u8, bytes: &[u8]) -> Walk {
                 IpAuthHeaderSlice::from_slice(rest).ok().map(|one| (one.slice().len(), one.next_header()))
             }
             ip_number::IPV6_FRAG => Ipv6FragmentHeaderSlice::from_slice(rest).ok().map(|one| {
-                walk.piece = Piece::of(one.fragment_offset().value(), one.more_fragments());
+                walk.piece = Piece::from_fields(one.fragment_offset().value(), one.more_fragments());
                 (one.slice().len(), one.next_header())
             }),
             _ => {
@@ -260,7 +260,7 @@ mod tests {
             let mut frame = datagram(tags, 33);
             // A trailer does not belong to the packet.
             frame.extend([0; 9]);
-            let headers = Headers::of(&frame).unwrap();
+            let headers = Headers::parse(&frame).unwrap();
             assert_eq!((usize::from(headers.tags), headers.packet), (tags, ETHERNET + tags * TAG));
             let seen = headers.seen(frame.len(), Entrance::B, Timestamp::ZERO);
             assert_eq!((seen.ports, seen.length), (Some([1_000, 53]), 33));
@@ -268,7 +268,7 @@ mod tests {
         }
         let mut three = datagram(2, 33);
         three.splice(12..12, [0x81, 0, 0, 1]);
-        let headers = Headers::of(&three).unwrap();
+        let headers = Headers::parse(&three).unwrap();
         assert_eq!((headers.tags, headers.kind, headers.ip), (2, EtherType(0x8100), None));
     }
 
@@ -276,17 +276,17 @@ mod tests {
     fn what_is_cut_short_or_contradicts_itself_is_not_seen() {
         let frame = datagram(0, 33);
         for length in 0..frame.len() {
-            let headers = Headers::of(&frame[..length]);
+            let headers = Headers::parse(&frame[..length]);
             assert_eq!(headers.is_some(), length >= ETHERNET);
             assert!(headers.is_none_or(|headers| headers.ip.is_none()), "{length}");
         }
         let mut long = frame.clone();
         long[17] += 1;
-        assert!(Headers::of(&long).unwrap().ip.is_none());
+        assert!(Headers::parse(&long).unwrap().ip.is_none());
         // A complete packet, but too short for ports.
         let mut short = frame;
         short[16..18].copy_from_slice(&23u16.to_be_bytes());
-        let ip = Headers::of(&short).unwrap().ip.unwrap();
+        let ip = Headers::parse(&short).unwrap().ip.unwrap();
         assert_eq!((ip.ports, ip.protocol), (None, Some(Protocol::UDP)));
     }
 
@@ -300,7 +300,7 @@ mod tests {
             ([0, 1], Piece::Later, false),
         ] {
             frame[20..22].copy_from_slice(&flags);
-            let ip = Headers::of(&frame).unwrap().ip.unwrap();
+            let ip = Headers::parse(&frame).unwrap().ip.unwrap();
             assert_eq!((ip.piece, ip.ports.is_some()), (piece, ports), "{flags:?}");
         }
     }
@@ -320,7 +320,7 @@ mod tests {
     fn extensions_are_passed_and_a_later_fragment_ends_the_walk() {
         let ports = [0, 9, 0, 7, 0, 8, 0, 0];
         let options = [17, 0, 0, 0, 0, 0, 0, 0];
-        let ip = |frame: &[u8]| Headers::of(frame).unwrap().ip.unwrap();
+        let ip = |frame: &[u8]| Headers::parse(frame).unwrap().ip.unwrap();
         assert_eq!(ip(&v6(17, &ports)).ports, Some([9, 7]));
         assert_eq!(ip(&v6(60, &[options, ports].concat())).ports, Some([9, 7]));
         // Routing, then destination options.

@@ -53,7 +53,7 @@ impl Loops {
     /// The time between two probes.
     pub(crate) const PROBE: Duration = Duration::from_secs(1);
     /// How long no probe must come back before frames are forwarded again.
-    pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+    pub(crate) const QUIET_BEFORE_RESUMING: Duration = Duration::from_secs(3);
 
     /// Starts with no loop known; the first probe is due.
     pub(crate) fn new() -> Self {
@@ -79,7 +79,7 @@ impl Loops {
     pub(crate) fn check(&mut self, now: Timestamp) -> Option<bool> {
         let heard = self.known.heard.load(Ordering::Relaxed);
         let since = now.checked_duration_since(Timestamp::from_nanos(heard));
-        if since.is_some_and(|since| since >= Self::PATIENCE) {
+        if since.is_some_and(|since| since >= Self::QUIET_BEFORE_RESUMING) {
             // Unless another probe has just come back.
             let _ = self.known.heard.compare_exchange(heard, 0, Ordering::Relaxed, Ordering::Relaxed);
         }

@@ -20,7 +20,7 @@ pub fn any_frame(script: &[u8]) {
     let mut frame = frame.to_vec();
     if is_set(0) && frame.len() >= ETHERNET {
         frame[..6].copy_from_slice(&OURS[0]);
-        if let Some(headers) = Headers::of(&frame).filter(|headers| headers.kind == EtherType::IPV4) {
+        if let Some(headers) = Headers::parse(&frame).filter(|headers| headers.kind == EtherType::IPV4) {
             complete_ipv4_checksum(&mut frame[headers.packet..]);
         }
     }
@@ -62,7 +62,7 @@ fn forwarder(routes: bool, has_rules: bool) -> Forwarder {
 /// Checks that a routed frame has one hop less, new stations, and is otherwise unchanged.
 fn routed(before: &[u8], after: &[u8]) {
     assert_eq!((&after[..6], &after[6..12]), (&[9; 6][..], &OURS[1][..]));
-    let headers = Headers::of(after).unwrap_or_else(|| panic!("{after:?}"));
+    let headers = Headers::parse(after).unwrap_or_else(|| panic!("{after:?}"));
     let ip = headers.ip.unwrap_or_else(|| panic!("{after:?}"));
     let mut expected = before.to_vec();
     expected[..12].copy_from_slice(&after[..12]);

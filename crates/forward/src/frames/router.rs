@@ -42,7 +42,7 @@ pub(crate) struct Leg {
 
 /// A router's next step with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum RouterVerdict {
     /// A packet to be forwarded, if rules and [`Router::leave`] let it.
     Forward(Ip),
     /// Dropped, with an answer to send back.
@@ -80,44 +80,52 @@ impl Router {
     /// # Cost
     /// The checksum of the header, some nanoseconds.
     #[inline]
-    pub(crate) fn enter(&self, at: usize, frame: &[u8], headers: &Headers, answer: &mut Vec<u8>) -> Step {
+    pub(crate) fn enter(
+        &self,
+        at: usize,
+        frame: &[u8],
+        headers: &Headers,
+        answer: &mut Vec<u8>,
+    ) -> RouterVerdict {
         let leg = &self.legs[at];
-        let Some((to, rest)) = frame.split_first_chunk::<6>() else { return Step::Drop(Reason::Malformed) };
+        let Some((to, rest)) = frame.split_first_chunk::<6>() else {
+            return RouterVerdict::Drop(Reason::Malformed);
+        };
         let mine = *to == leg.mac;
         if rest.first_chunk::<6>().is_some_and(|from| self.legs.iter().any(|leg| *from == leg.mac)) {
-            return Step::Drop(Reason::Loop);
+            return RouterVerdict::Drop(Reason::Loop);
         }
         let group = to[0] & 1 != 0;
         if headers.tags > 0 || !(mine || group) {
-            return Step::Drop(Reason::NotForUs);
+            return RouterVerdict::Drop(Reason::NotForUs);
         }
         // Few frames ask for an address, and IPv4 packets never do.
         if headers.kind != EtherType::IPV4
             && resolution::answer(frame, headers, &leg.addresses, leg.mac, answer)
         {
-            return Step::Answer(Reason::Answered);
+            return RouterVerdict::Answer(Reason::Answered);
         }
         if group {
-            return Step::Drop(Reason::NotForUs);
+            return RouterVerdict::Drop(Reason::NotForUs);
         }
         let Some(ip) = headers.ip else {
             let is_ip = matches!(headers.kind, EtherType::IPV4 | EtherType::IPV6);
-            return Step::Drop(if is_ip { Reason::Malformed } else { Reason::NotForUs });
+            return RouterVerdict::Drop(if is_ip { Reason::Malformed } else { Reason::NotForUs });
         };
         let packet = &frame[headers.packet..];
         if headers.kind == EtherType::IPV4 && !is_right(&packet[..ip.header]) {
-            return Step::Drop(Reason::Malformed);
+            return RouterVerdict::Drop(Reason::Malformed);
         }
         if has_source_route(&packet[..ip.header], headers.kind)
             || !passes_routers(ip.from)
             || !passes_routers(ip.to)
         {
-            return Step::Drop(Reason::Unroutable);
+            return RouterVerdict::Drop(Reason::Unroutable);
         }
         if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to) || leg.machine.contains(&ip.to)) {
-            return Step::Drop(Reason::NotForUs);
+            return RouterVerdict::Drop(Reason::NotForUs);
         }
-        Step::Forward(ip)
+        RouterVerdict::Forward(ip)
     }
 
     /// Rewrites a packet for the other side, if it may go there. `longest` is the length of its longest part on the
@@ -130,7 +138,7 @@ impl Router {
         longest: usize,
         now: Timestamp,
         answer: &mut Vec<u8>,
-    ) -> Step {
+    ) -> RouterVerdict {
         let out = &self.legs[1 - at];
         let complaint = if ip.hop_limit <= 1 {
             Complaint::HopLimit
@@ -140,10 +148,10 @@ impl Router {
             decrement(&mut frame[headers.packet..], headers.kind);
             frame[..6].copy_from_slice(&out.next_hop);
             frame[6..12].copy_from_slice(&out.mac);
-            return Step::Forward(*ip);
+            return RouterVerdict::Forward(*ip);
         };
         let told = self.complaints.tell(complaint, &self.voices[at], (frame, headers), now, answer);
-        if told { Step::Answer(complaint.reason()) } else { Step::Drop(complaint.reason()) }
+        if told { RouterVerdict::Answer(complaint.reason()) } else { RouterVerdict::Drop(complaint.reason()) }
     }
 }
 

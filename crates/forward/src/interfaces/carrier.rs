@@ -17,7 +17,7 @@ use crate::engine::Handler;
 use crate::frames::loops::Loops;
 use crate::frames::reason::Reason;
 use crate::frames::{Arrival, Forwarder, Verdict};
-use crate::mode::Looking;
+use crate::mode::PollingPlan;
 use crate::notify::Notify;
 use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
@@ -100,7 +100,7 @@ impl<D: Wire> Handler for Carrier<D> {
     type Side = Port<D>;
     const DOING: &'static str = "forwarding";
 
-    fn quota(looking: &Looking) -> Quota {
+    fn quota(looking: &PollingPlan) -> Quota {
         looking.ring_quota()
     }
 

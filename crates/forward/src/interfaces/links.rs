@@ -58,7 +58,7 @@ impl LinkWatch {
     /// # Errors
     /// If the system has no descriptor left.
     pub(crate) fn open(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
-        let links = Arc::new(Links::of(interfaces));
+        let links = Arc::new(Links::from_interfaces(interfaces));
         let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
         // They may have changed since they were looked up.
         let so_far = watch.all();
@@ -144,10 +144,10 @@ impl Watcher {
 
 impl Links {
     /// Creates it from the interfaces' state when they were looked up.
-    pub(crate) fn of(interfaces: &[Interface; 2]) -> Self {
+    pub(crate) fn from_interfaces(interfaces: &[Interface; 2]) -> Self {
         Links {
             version: AtomicU64::new(1),
-            now: Mutex::new([0, 1].map(|at: usize| Link::of(&interfaces[at]))),
+            now: Mutex::new([0, 1].map(|at: usize| Link::from_interface(&interfaces[at]))),
             wakers: Mutex::default(),
         }
     }
@@ -198,7 +198,7 @@ impl LinkFollower {
 }
 
 impl Link {
-    fn of(interface: &Interface) -> Self {
+    fn from_interface(interface: &Interface) -> Self {
         Link {
             mtu: interface.mtu(),
             station: interface.hardware_address(),

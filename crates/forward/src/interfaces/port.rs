@@ -15,7 +15,7 @@ use softtimers_net::poller::{
     Device, Drops, FrameInfo, Left, Packet, PacketDevice, Received, Sent, Transmit, XdpDevice,
 };
 
-use crate::engine::{Counted, Until};
+use crate::engine::{Counted, RunEnd};
 use crate::stats::{MadeStats, Stats};
 use crate::volume::Volume;
 
@@ -66,7 +66,7 @@ impl Wire for XdpDevice {
 pub(crate) struct Port<D> {
     device: D,
     ledger: Rc<RefCell<Ledger>>,
-    until: Until,
+    until: RunEnd,
     /// Frames that came in.
     came: u64,
     /// Frames that came in since the last count.
@@ -113,7 +113,7 @@ pub(crate) enum Departure {
 
 impl<D: Wire> Port<D> {
     /// Wraps a device from which nothing was taken yet.
-    pub(crate) fn new(device: D, until: Until, turns: Option<FastTurns>) -> Self {
+    pub(crate) fn new(device: D, until: RunEnd, turns: Option<FastTurns>) -> Self {
         Port {
             device,
             ledger: Rc::default(),

@@ -92,7 +92,7 @@ pub struct Livelock {
 
 impl Point {
     /// Makes a point from the receiver's counts in a trial of this length.
-    pub(super) fn of(stats: &Stats, length: Duration) -> Self {
+    pub(super) fn from_stats(stats: &Stats, length: Duration) -> Self {
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         Point {
             trial_s: length.as_secs_f64(),

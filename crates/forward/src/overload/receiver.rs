@@ -6,13 +6,13 @@ use softtimers::Percent;
 
 use super::filter::Filter;
 use super::window::Window;
-use crate::mode::Looking;
+use crate::mode::PollingPlan;
 
 /// A receiver to be measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Receiver {
     /// The policy by which it polls.
-    pub looking: Looking,
+    pub looking: PollingPlan,
     /// One thread, or two with a queue between.
     pub stages: u8,
     /// Rules of the filter.

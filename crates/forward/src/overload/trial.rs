@@ -178,7 +178,7 @@ impl Bench {
             late: delivered - in_time,
             loss_free: delivered == offered.sent && keeps_up,
             beside_share: self.plan.computes.then(|| stats.beside.as_secs_f64() / length.as_secs_f64()),
-            ..Point::of(stats, length)
+            ..Point::from_stats(stats, length)
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(super) fn new() -> Self {
-        let mut batch = SendBatch::new(WAITING, LONGEST);
+        let mut batch = SendBatch::new(WAITING, LONGEST_DATAGRAM);
         // Adjacent datagrams of one length and destination pass through the kernel as one send; where it cannot, one by
         // one.
         batch.set_segmentation(true);
@@ -146,7 +146,7 @@ impl Transmit for Output {
 /// Datagrams that may wait to be sent: four turns.
 const WAITING: usize = 4 * BATCH;
 /// No UDP datagram is longer, so none is cut off.
-pub(super) const LONGEST: usize = 65_535;
+pub(super) const LONGEST_DATAGRAM: usize = 65_535;
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ use softtimers_poll::{AnyPolicy, Quota, SourceId};
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
 use crate::engine::Handler;
-use crate::mode::Looking;
+use crate::mode::PollingPlan;
 use crate::rules::{Action, Filter, Seen};
 use crate::stats::{ClientStats, Stats};
 use crate::volume::Volume;
@@ -86,7 +86,7 @@ impl Handler for Screen {
     type Side = Side;
     const DOING: &'static str = "relaying";
 
-    fn quota(looking: &Looking) -> Quota {
+    fn quota(looking: &PollingPlan) -> Quota {
         looking.quota()
     }
 

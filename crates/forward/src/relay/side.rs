@@ -24,9 +24,9 @@ use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, UdpDev
 use softtimers_net::relay::ClientId;
 use softtimers_net::udp::{RecvBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 
-use super::output::{LONGEST, Output};
+use super::output::{LONGEST_DATAGRAM, Output};
 use super::table::Table;
-use crate::engine::{Counted, Until};
+use crate::engine::{Counted, RunEnd};
 use crate::stats::Stats;
 use crate::volume::Volume;
 
@@ -53,7 +53,7 @@ pub(crate) enum Peer {
 pub(crate) struct Side {
     inlet: Inlet,
     output: Output,
-    until: Until,
+    until: RunEnd,
     /// Datagrams received.
     came: u64,
     /// Datagrams received since the last count.
@@ -88,7 +88,7 @@ struct Answers {
 }
 
 impl Side {
-    fn new(inlet: Inlet, until: Until) -> Self {
+    fn new(inlet: Inlet, until: RunEnd) -> Self {
         let (received, counted) = (Volume::default(), Counters::default());
         Side { inlet, output: Output::new(), until, came: 0, received, ring: 0, counted }
     }
@@ -98,11 +98,11 @@ impl Side {
     /// # Errors
     /// The system's error.
     pub(crate) fn device(socket: UdpSocket) -> io::Result<UdpDevice> {
-        UdpDevice::with_room(socket, BATCH, LONGEST)
+        UdpDevice::with_room(socket, BATCH, LONGEST_DATAGRAM)
     }
 
     /// Creates the side of the clients.
-    pub(crate) fn clients(device: UdpDevice, until: Until) -> Self {
+    pub(crate) fn clients(device: UdpDevice, until: RunEnd) -> Self {
         Side::new(Inlet::Clients(device), until)
     }
 
@@ -110,11 +110,11 @@ impl Side {
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, until: Until) -> io::Result<Self> {
+    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, until: RunEnd) -> io::Result<Self> {
         let answers = Answers {
             readable: table.borrow().as_fd().try_clone_to_owned()?,
             table: Rc::clone(table),
-            batch: RecvBatch::new(BATCH, LONGEST),
+            batch: RecvBatch::new(BATCH, LONGEST_DATAGRAM),
             ready: VecDeque::new(),
             refusals: 0,
         };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn holds(rule: &Rule, frame: &[u8]) -> bool {
-        let headers = Headers::of(frame).unwrap();
+        let headers = Headers::parse(frame).unwrap();
         let entrance = rule.entrance.unwrap_or(Entrance::A);
         rule.holds(&headers.seen(frame.len(), entrance, Timestamp::ZERO), &mut Timestamp::ZERO.clone())
     }

@@ -33,7 +33,7 @@ impl Coverage {
     /// Returns the line of a rule that leaves this one nothing to decide.
     pub(crate) fn find(&self, rule: &Rule) -> Option<usize> {
         let range = self.ranges.iter().find(|earlier| earlier.rule.covers(rule)).map(|earlier| earlier.line);
-        let exact = self.shapes.iter().find_map(|shape| self.exact.get(&shape.of(rule)?).copied());
+        let exact = self.shapes.iter().find_map(|shape| self.exact.get(&shape.project(rule)?).copied());
         [range, exact].into_iter().flatten().min()
     }
 
@@ -53,7 +53,7 @@ impl Coverage {
 
 impl Shape {
     /// Returns the rule of this shape that would cover this one.
-    fn of(&self, rule: &Rule) -> Option<Rule> {
+    fn project(&self, rule: &Rule) -> Option<Rule> {
         let [entrance, kind, protocol, from_ports, to_ports, lengths] = self.others;
         let [from, to] = self.bits;
         Some(Rule {

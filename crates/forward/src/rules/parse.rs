@@ -67,7 +67,7 @@ pub enum Quoting {
 struct Quoted<T>(Quoting, T);
 
 impl Quoting {
-    fn of<T: fmt::Display>(self, words: T) -> Quoted<T> {
+    fn quote<T: fmt::Display>(self, words: T) -> Quoted<T> {
         Quoted(self, words)
     }
 }
@@ -181,13 +181,13 @@ pub(crate) fn rule(text: &str, quoting: Quoting) -> Result<Rule, String> {
             "rate" => {
                 let text = value(word, &mut words)?;
                 let rate =
-                    units::rate(text).map_err(|error| format!("rate '{}': {error}", quoting.of(text)))?;
+                    units::rate(text).map_err(|error| format!("rate '{}': {error}", quoting.quote(text)))?;
                 once(word, &mut rule.rate, Limit { rate, burst: DEFAULT_BURST })?;
             }
             "burst" => {
                 let text = value(word, &mut words)?;
                 let time = units::duration(text)
-                    .map_err(|error| format!("burst '{}': {error}", quoting.of(text)))?;
+                    .map_err(|error| format!("burst '{}': {error}", quoting.quote(text)))?;
                 rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = time;
                 once(word, &mut burst, time)?;
             }
@@ -195,10 +195,10 @@ pub(crate) fn rule(text: &str, quoting: Quoting) -> Result<Rule, String> {
                 rule.action = if word == "accept" { Action::Accept } else { Action::Reject };
                 return match words.next() {
                     None => Ok(rule),
-                    Some(more) => Err(format!("'{}' after '{word}': a rule ends there", quoting.of(more))),
+                    Some(more) => Err(format!("'{}' after '{word}': a rule ends there", quoting.quote(more))),
                 };
             }
-            _ => return Err(format!("'{}': {WORDS}", quoting.of(word))),
+            _ => return Err(format!("'{}': {WORDS}", quoting.quote(word))),
         }
     }
     Err("neither 'accept' nor 'reject' at its end".into())
@@ -219,24 +219,24 @@ fn entrance(text: &str, quoting: Quoting) -> Result<Entrance, String> {
     match text {
         "a" => Ok(Entrance::A),
         "b" => Ok(Entrance::B),
-        _ => Err(format!("on '{}': a, the first interface, or b, the second", quoting.of(text))),
+        _ => Err(format!("on '{}': a, the first interface, or b, the second", quoting.quote(text))),
     }
 }
 
 fn kind(text: &str, quoting: Quoting) -> Result<EtherType, String> {
     EtherType::named(text).ok_or_else(|| {
-        format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoting.of(text))
+        format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoting.quote(text))
     })
 }
 
 fn protocol(text: &str, quoting: Quoting) -> Result<Protocol, String> {
     Protocol::named(text).ok_or_else(|| {
-        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoting.of(text))
+        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoting.quote(text))
     })
 }
 
 fn network(word: &str, text: &str, quoting: Quoting) -> Result<IpNet, String> {
-    let refuse = |why: String| format!("{word} '{}': {why}", quoting.of(text));
+    let refuse = |why: String| format!("{word} '{}': {why}", quoting.quote(text));
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address
         .parse()
@@ -252,13 +252,13 @@ fn network(word: &str, text: &str, quoting: Quoting) -> Result<IpNet, String> {
     if address != address.to_canonical() && bits >= MAPPED {
         return Err(refuse(format!(
             "an address of IPv4, to be written {}/{}",
-            quoting.of(address.to_canonical()),
-            quoting.of(bits - MAPPED)
+            quoting.quote(address.to_canonical()),
+            quoting.quote(bits - MAPPED)
         )));
     }
     let network = IpNet::new(address, bits).ok().filter(|network| network.trunc() == *network);
     network.ok_or_else(|| {
-        refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits)))
+        refuse(format!("has bits beyond the first {}, which are the network's", quoting.quote(bits)))
     })
 }
 
@@ -266,10 +266,10 @@ fn span(word: &str, text: &str, quoting: Quoting) -> Result<Span, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first), number(last));
     let (Some(first), Some(last)) = (first, last) else {
-        return Err(format!("{word} '{}': not a number from 0 to 65535, or FIRST-LAST", quoting.of(text)));
+        return Err(format!("{word} '{}': not a number from 0 to 65535, or FIRST-LAST", quoting.quote(text)));
     };
     if first > last {
-        return Err(format!("{word} '{}': the first is above the last", quoting.of(text)));
+        return Err(format!("{word} '{}': the first is above the last", quoting.quote(text)));
     }
     Ok(Span { first, last })
 }

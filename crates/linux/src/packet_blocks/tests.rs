@@ -95,17 +95,17 @@ impl Kernel {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RingOp {
     Fill(usize),
     Retire,
     Take(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RingOp>> {
     let step = prop_oneof![
-        4 => (0usize..880).prop_map(Step::Fill),
-        1 => Just(Step::Retire),
-        2 => (1usize..8).prop_map(Step::Take),
+        4 => (0usize..880).prop_map(RingOp::Fill),
+        1 => Just(RingOp::Retire),
+        2 => (1usize..8).prop_map(RingOp::Take),
     ];
     vec(step, 1..if cfg!(miri) { 20 } else { 300 })
 }
@@ -130,13 +130,13 @@ proptest! {
         };
         for step in steps {
             match step {
-                Step::Fill(length) => {
+                RingOp::Fill(length) => {
                     number = number.wrapping_add(1);
                     let frame = vec![number; length];
                     if kernel.put(&frame) { model.push_back(frame) } else { dropped += 1 }
                 }
-                Step::Retire => kernel.retire(),
-                Step::Take(count) => for _ in 0..count {
+                RingOp::Retire => kernel.retire(),
+                RingOp::Take(count) => for _ in 0..count {
                     let ready = ring.is_ready();
                     prop_assert_eq!(check(ring.take(), &mut model)?, ready);
                 },

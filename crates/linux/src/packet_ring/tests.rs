@@ -74,14 +74,14 @@ impl Kernel {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RingOp {
     Fill(usize),
     Take(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RingOp>> {
     vec(
-        prop_oneof![(0usize..200).prop_map(Step::Fill), (1usize..6).prop_map(Step::Take)],
+        prop_oneof![(0usize..200).prop_map(RingOp::Fill), (1usize..6).prop_map(RingOp::Take)],
         1..if cfg!(miri) { 20 } else { 300 },
     )
 }
@@ -97,7 +97,7 @@ proptest! {
         let (mut model, mut number, mut dropped) = (VecDeque::new(), 0u8, 0);
         for step in steps {
             match step {
-                Step::Fill(length) => {
+                RingOp::Fill(length) => {
                     number = number.wrapping_add(1);
                     let frame = vec![number; length];
                     let snap = length.min(256 - MAC);
@@ -105,7 +105,7 @@ proptest! {
                     prop_assert_eq!(taken, model.len() < slots);
                     if taken { model.push_back(frame) } else { dropped += 1 }
                 }
-                Step::Take(count) => for _ in 0..count {
+                RingOp::Take(count) => for _ in 0..count {
                     prop_assert_eq!(ring.is_ready(), !model.is_empty());
                     let (slot, wanted) = (ring.take(), model.pop_front());
                     prop_assert_eq!(slot.is_some(), wanted.is_some());

@@ -323,15 +323,16 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum RingOp {
         Push,
         Publish,
         Pop,
         Release,
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![Just(Step::Push), Just(Step::Publish), Just(Step::Pop), Just(Step::Release)];
+    fn steps() -> impl Strategy<Value = Vec<RingOp>> {
+        let step =
+            prop_oneof![Just(RingOp::Push), Just(RingOp::Publish), Just(RingOp::Pop), Just(RingOp::Release)];
         prop::collection::vec(step, 0..200)
     }
 
@@ -346,7 +347,7 @@ mod tests {
             let (mut hidden, mut held) = (0usize, 0usize);
             for step in steps {
                 match step {
-                    Step::Push => {
+                    RingOp::Push => {
                         let room = queue.len() + held < SIZE as usize;
                         prop_assert_eq!(ours.push(next), room);
                         if room {
@@ -354,16 +355,16 @@ mod tests {
                             (next, hidden) = (next + 1, hidden + 1);
                         }
                     }
-                    Step::Publish => {
+                    RingOp::Publish => {
                         ours.publish();
                         hidden = 0;
                     }
-                    Step::Pop => {
+                    RingOp::Pop => {
                         let expected = (queue.len() > hidden).then(|| queue.pop_front()).flatten();
                         prop_assert_eq!(theirs.pop(), expected);
                         held += usize::from(expected.is_some());
                     }
-                    Step::Release => {
+                    RingOp::Release => {
                         theirs.release();
                         held = 0;
                     }

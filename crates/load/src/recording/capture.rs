@@ -156,7 +156,7 @@ impl State {
             PcapBlockOwned::NG(Block::Unknown(block)) => {
                 let kind = if self.big_endian { block.block_type.swap_bytes() } else { block.block_type };
                 if kind == OBSOLETE_PACKET {
-                    return Err("an obsolete packet block; let editcap write the file anew".to_owned());
+                    return Err("an obsolete packet block; editcap writes the file anew (times finer than 1 ns may overflow there)".to_owned());
                 }
                 Ok(None)
             }
@@ -179,7 +179,7 @@ impl State {
         let interface = self.interfaces.first().ok_or("a packet before the header")?;
         if u64::from(packet.ts_usec) >= interface.resolution {
             return Err(format!(
-                "a time of {} s and {} parts of {} of one",
+                "a time of {} s and a fraction of {} / {} s: a fraction is less than a second",
                 packet.ts_sec, packet.ts_usec, interface.resolution
             ));
         }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers::{Clock, Monotonic};
+use softtimers_core::Ahead;
 use softtimers_core::Timestamp;
-use softtimers_core::pace::Ahead;
 
 /// The hand-over of datagrams ahead of their times.
 #[derive(Debug)]

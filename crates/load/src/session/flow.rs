@@ -10,7 +10,7 @@ use softtimers_linux::signal_timer::{Departure, SignalPacer, Ticks};
 use softtimers_measure::distribution::Moments;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::stats::Counter;
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 use crate::handshake::Agreement;
 use crate::traffic::Traffic;

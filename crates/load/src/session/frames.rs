@@ -25,8 +25,8 @@ use rustix::net::sockopt::{ip_ttl, ipv6_unicast_hops};
 use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
-use softtimers_net::UdpSocket;
 use softtimers_net::packet::{FrameSender, Interface, Route, RouteWatch};
+use softtimers_net::udp::UdpSocket;
 use softtimers_net::udp::{SendBatch, SendOutcome};
 
 use crate::frame::{Heading, most};

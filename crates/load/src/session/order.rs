@@ -9,7 +9,7 @@ use std::io;
 
 use std::time::Duration;
 
-use softtimers::pace::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
+use softtimers::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
 use softtimers::{PaceConfig, PaceError, RateClock, Timestamp, Trace};
 
 /// A datagram that is due.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers_net::udp::{
     PushError, Retries, Segmentation, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram,
 };

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_refusal_that_only_the_watch_can_hear_is_told() {
         let (sender, agreement, (receiver, _)) = agreed();
-        let sender = softtimers_net::UdpSocket::from(sender);
+        let sender = softtimers_net::udp::UdpSocket::from(sender);
         sender.report_queue_drops(true).unwrap();
         let interrupt = Interrupt::deaf().unwrap();
         let refusals = Arc::<Refusals>::default();

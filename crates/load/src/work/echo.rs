@@ -12,7 +12,7 @@ use softtimers_measure::child;
 use softtimers_measure::class::Class;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
-use softtimers_net::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers_net::udp::{RecvBatch, SendBatch};
 
 /// A UDP echo server on loopback and the process that keeps it busy.

@@ -13,7 +13,8 @@ use crate::trying::Trying;
 pub(super) fn gso() -> Outcome {
     let pair = Pair::new()?;
     send_in_segments(&pair)?;
-    let lengths: Vec<usize> = pair.received(3, PATIENCE)?.iter().map(|&(length, _)| length).collect();
+    let lengths: Vec<usize> =
+        pair.received(3, ARRIVAL_TIME_LIMIT)?.iter().map(|&(length, _)| length).collect();
     match lengths[..] {
         [SEGMENT, SEGMENT, SEGMENT] => {
             Ok(format!("one send of {} bytes arrived as three datagrams of {SEGMENT}", 3 * SEGMENT))
@@ -27,7 +28,7 @@ pub(super) fn gro() -> Outcome {
     let pair = Pair::new()?;
     sockopt::set_coalescing(pair.receiver.as_fd(), true).trying("UDP_GRO")?;
     send_in_segments(&pair).map_err(|why| format!("UDP_GRO accepted, but nothing to join: {why}"))?;
-    let received = pair.received(1, PATIENCE)?;
+    let received = pair.received(1, ARRIVAL_TIME_LIMIT)?;
     match received[..] {
         [(length, control)] if length == 3 * SEGMENT && control.segment == Some(SEGMENT as u32) => {
             Ok(format!("three datagrams of {SEGMENT} bytes arrived as one receive, which told their size"))
@@ -46,7 +47,7 @@ pub(super) fn busy_poll() -> Outcome {
     sockopt::set_busy_poll(receiver, 50)
         .needing("CAP_NET_ADMIN or net.core.busy_read", "SO_BUSY_POLL of 50 us")?;
     pair.sender.send(&[0]).trying("sending")?;
-    if pair.received(1, PATIENCE)?.is_empty() {
+    if pair.received(1, ARRIVAL_TIME_LIMIT)?.is_empty() {
         return Err("accepted, but a datagram did not arrive".to_owned());
     }
     match sockopt::napi_id(receiver).trying("accepted, but SO_INCOMING_NAPI_ID")? {
@@ -63,4 +64,4 @@ fn send_in_segments(pair: &Pair) -> Result<(), String> {
 
 const SEGMENT: usize = 100;
 /// Loopback delivers during the send; this is for a loaded machine.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_LIMIT: Duration = Duration::from_millis(100);

@@ -5,13 +5,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::clock::{Monotonic, RealtimeOffset};
+use softtimers::{Monotonic, RealtimeOffset};
 use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::sendmmsg::SendBuffers;
 use softtimers_linux::sockopt;
 
 use super::pair::Pair;
-use super::{Outcome, shown};
+use super::{Outcome, duration_text};
 use crate::rtnetlink::{self, LOOPBACK};
 use crate::trying::Trying;
 
@@ -20,10 +20,12 @@ use crate::trying::Trying;
 pub(super) fn so_txtime() -> Outcome {
     let held_for = held_by_release_time()?;
     if held_for >= AHEAD {
-        return Ok(format!("a packet {AHEAD_SHOWN} ahead left after {}", shown(held_for)));
+        return Ok(format!("a packet {AHEAD_SHOWN} ahead left after {}", duration_text(held_for)));
     }
-    let ignored =
-        format!("setsockopt accepted, but a packet {AHEAD_SHOWN} ahead left after {}", shown(held_for));
+    let ignored = format!(
+        "setsockopt accepted, but a packet {AHEAD_SHOWN} ahead left after {}",
+        duration_text(held_for)
+    );
     let keepers = rtnetlink::interfaces_with(&["fq", "etf"]).unwrap_or_default();
     let in_own_network = rtnetlink::enter_empty_network()
         .and_then(|()| rtnetlink::add_queue(LOOPBACK, "fq", &[]))
@@ -50,9 +52,12 @@ pub(super) fn netem() -> Outcome {
     rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
     let held_for = held(|pair| pair.sender.send(&[0]).trying("sending").map(drop))?;
     if held_for >= AHEAD {
-        Ok(format!("in a network of its own, {AHEAD_SHOWN} of delay held a packet {}", shown(held_for)))
+        Ok(format!(
+            "in a network of its own, {AHEAD_SHOWN} of delay held a packet {}",
+            duration_text(held_for)
+        ))
     } else {
-        Err(format!("accepted, but {AHEAD_SHOWN} of delay held a packet only {}", shown(held_for)))
+        Err(format!("accepted, but {AHEAD_SHOWN} of delay held a packet only {}", duration_text(held_for)))
     }
 }
 
@@ -85,7 +90,7 @@ fn held_once(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, Str
     let realtime = RealtimeOffset::sample();
     let before: Timestamp = Monotonic.now();
     send(&pair)?;
-    match pair.received(1, PATIENCE)?.first() {
+    match pair.received(1, ARRIVAL_TIME_LIMIT)?.first() {
         Some((_, control)) => {
             let received = control.received.ok_or("a packet came without a receive timestamp")?;
             Ok(realtime.monotonic(received).saturating_duration_since(before))
@@ -105,4 +110,4 @@ const AHEAD: Duration = Duration::from_millis(5);
 const AHEAD_SHOWN: &str = "5 ms";
 const TIMES: u32 = 3;
 /// For packets that were held, on a loaded machine.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_LIMIT: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers_core::Clock;
 use softtimers_linux::packet::LinkAddress;
 use softtimers_linux::wait::wait_readable;
@@ -25,10 +25,12 @@ pub(super) fn af_packet() -> Outcome {
     let pair = Pair::new()?;
     let mark = Monotonic.now().as_nanos().to_ne_bytes();
     pair.sender.send(&mark).trying("sending")?;
-    let until = Monotonic.now() + PATIENCE;
+    let until = Monotonic.now() + ARRIVAL_TIME_LIMIT;
     let mut packet = [0; 256];
     // Other programs use loopback too: skip their packets, until the time-out.
-    while Monotonic.now() < until && wait_readable(socket.as_fd(), Some(PATIENCE)).trying("waiting")? {
+    while Monotonic.now() < until
+        && wait_readable(socket.as_fd(), Some(ARRIVAL_TIME_LIMIT)).trying("waiting")?
+    {
         let (length, _) = recv(&socket, &mut packet, RecvFlags::DONTWAIT).trying("receiving")?;
         if packet[..length].ends_with(&mark) {
             return Ok("a packet socket on loopback saw a datagram go by".to_owned());
@@ -38,4 +40,4 @@ pub(super) fn af_packet() -> Outcome {
 }
 
 /// Loopback delivers during the send; this is for a loaded machine.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_LIMIT: Duration = Duration::from_millis(100);

@@ -32,7 +32,8 @@ pub(super) fn socket_filter() -> Outcome {
     for length in [large, small] {
         pair.sender.send(&vec![0; length as usize]).trying("sending")?;
     }
-    let lengths: Vec<i32> = pair.received(1, PATIENCE)?.iter().map(|&(length, _)| length as i32).collect();
+    let lengths: Vec<i32> =
+        pair.received(1, ARRIVAL_TIME_LIMIT)?.iter().map(|&(length, _)| length as i32).collect();
     if lengths == [small] {
         Ok("a program on a socket let a datagram of 16 bytes through and dropped one of 64".to_owned())
     } else {
@@ -47,7 +48,7 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    pub(super) fn of(tracepoint: &CStr) -> Result<Self, String> {
+    pub(super) fn count_at(tracepoint: &CStr) -> Result<Self, String> {
         let counter = Counter::new().needing(CAPABILITY, "a map")?;
         let count = [
             op(SET_LONG, 1, MAP_VALUE, 0, counter.as_raw_fd()), // r1 = &counter
@@ -72,4 +73,4 @@ impl Passes {
 const CAPABILITY: &str = "CAP_BPF";
 
 /// Loopback delivers during the send; this is for a loaded machine.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_LIMIT: Duration = Duration::from_millis(100);

@@ -78,7 +78,7 @@ mod tests {
     fn judged(described: &[(&str, u32, u32)]) -> Outcome {
         let queues: Vec<Queue> = described
             .iter()
-            .map(|&(kind, handle, parent)| Queue::of(&example(7, kind, handle, parent)).unwrap())
+            .map(|&(kind, handle, parent)| Queue::parse(&example(7, kind, handle, parent)).unwrap())
             .collect();
         judge("eth0", &queues)
     }

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use softtimers::clock::{Monotonic, RealtimeOffset};
+use softtimers::{Monotonic, RealtimeOffset};
 use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::control::Control;
 use softtimers_linux::recvmmsg::RecvBuffers;
 use softtimers_linux::{sockopt, timespec};
 
-use super::{Feature, Finding, Outcome, shown};
+use super::{Feature, Finding, Outcome, duration_text};
 use crate::trying::Trying;
 use crate::udp::{SendBatch, UdpSocket};
 
@@ -36,7 +36,7 @@ use crate::udp::{SendBatch, UdpSocket};
 ///
 /// The payload arrives: choose one that the other end tolerates.
 ///
-/// [`Ahead`]: softtimers::pace::Ahead
+/// [`Ahead`]: softtimers::Ahead
 ///
 /// # Cost
 ///
@@ -77,7 +77,7 @@ fn trial(socket: &UdpSocket, payload: &[u8]) -> Result<Trial, String> {
     let release = Monotonic.now() + AHEAD;
     send(socket, payload, release)?;
     let sent = Monotonic.now();
-    let left = departed(socket, release + PATIENCE)?;
+    let left = departed(socket, release + RELEASE_TIME_LIMIT)?;
     Ok(Trial { sent, departure: Departure { release, left: left.ok_or_else(silent)? } })
 }
 
@@ -94,7 +94,7 @@ fn undisturbed(mut trial: impl FnMut() -> Result<Trial, String>) -> Result<Depar
     Err(format!(
         "the probe was {HELD_UP} in each of {TRIALS} trials for more than {}, so release times cannot be seen to \
          work; try again with an idle CPU",
-        shown(AHEAD / 2)
+        duration_text(AHEAD / 2)
     ))
 }
 
@@ -178,8 +178,8 @@ fn judge(departures: &[Departure]) -> Outcome {
         return Err(format!(
             "a packet to be kept for {} left {} too early: no queue on the way keeps release times \
              (on Linux fq does)",
-            shown(AHEAD),
-            shown(departure.early())
+            duration_text(AHEAD),
+            duration_text(departure.early())
         ));
     }
     let mut late: Vec<Duration> = departures
@@ -189,9 +189,13 @@ fn judge(departures: &[Departure]) -> Outcome {
     late.sort();
     let median = late.get(late.len() / 2).copied().unwrap_or_default();
     if median > LATE {
-        return Err(format!("kept, but a packet of {} left {} too late", late.len(), shown(median)));
+        return Err(format!("kept, but a packet of {} left {} too late", late.len(), duration_text(median)));
     }
-    Ok(format!("{} packets left {} after their release times in the median", late.len(), shown(median)))
+    Ok(format!(
+        "{} packets left {} after their release times in the median",
+        late.len(),
+        duration_text(median)
+    ))
 }
 
 fn silent() -> String {
@@ -207,7 +211,7 @@ const TIMES: usize = 5;
 const TRIALS: usize = 8;
 /// Part of the message, by which tests distinguish it from a verdict on the path.
 const HELD_UP: &str = "kept from its CPU";
-const PATIENCE: Duration = Duration::from_millis(95);
+const RELEASE_TIME_LIMIT: Duration = Duration::from_millis(95);
 /// More than the error of a comparison of two clocks.
 const EARLY: Duration = Duration::from_micros(20);
 /// A few wake-ups of a virtual machine; later departures are useless for pacing.

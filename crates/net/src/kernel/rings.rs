@@ -25,7 +25,7 @@ pub(super) fn af_xdp() -> Outcome {
     device.transmitter().queue(&FRAME, None);
     device.poll_tx(1).trying("sending by the ring")?;
     let sent = "a frame left by the ring of loopback";
-    if !wait_readable(device.as_fd(), Some(PATIENCE)).trying("waiting")? {
+    if !wait_readable(device.as_fd(), Some(ARRIVAL_TIME_LIMIT)).trying("waiting")? {
         return Err(format!("{sent}, but did not come back"));
     }
     let mut back = Vec::new();
@@ -45,4 +45,4 @@ const FRAME: [u8; 60] = {
     frame
 };
 /// Loopback delivers during the send; this is for a loaded machine.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_LIMIT: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use softtimers_linux::sched::{Slice, is_real_time};
 
-use super::{Outcome, shown};
+use super::{Outcome, duration_text};
 use crate::trying::Trying;
 
 /// Requests a short slice, reads back the granted one, and restores the previous one.
@@ -20,12 +20,16 @@ pub(super) fn slice() -> Outcome {
     let granted = Slice::current().trying("sched_getattr")?;
     drop(held);
     let after = Slice::current().trying("sched_getattr")?;
-    let course =
-        format!("a thread asked for {}, had {} then, {} after", shown(SHORT), shown(granted), shown(after));
+    let course = format!(
+        "a thread asked for {}, had {} then, {} after",
+        duration_text(SHORT),
+        duration_text(granted),
+        duration_text(after)
+    );
     if granted == SHORT && after == before {
         Ok(format!("{course}: granted and given back"))
     } else {
-        Err(format!("{course}, and {} before", shown(before)))
+        Err(format!("{course}, and {} before", duration_text(before)))
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn page_fault_counter() -> Outcome {
 
 /// Touches fresh pages, and checks that a program runs at the end of each fault.
 pub(super) fn traps() -> Outcome {
-    let faults = Passes::of(c"page_fault_user")?;
+    let faults = Passes::count_at(c"page_fault_user")?;
     touch_pages()?;
     match faults.count()? {
         count if count >= PAGES => Ok(format!(
@@ -42,8 +42,8 @@ pub(super) fn traps() -> Outcome {
 
 /// Sends on loopback, whose receive half is a soft interrupt, and checks that a program runs at its end.
 pub(super) fn interrupts() -> Outcome {
-    let soft = Passes::of(c"softirq_exit")?;
-    let hard = Passes::of(c"irq_handler_exit")?;
+    let soft = Passes::count_at(c"softirq_exit")?;
+    let hard = Passes::count_at(c"irq_handler_exit")?;
     let pair = Pair::new()?;
     for _ in 0..DATAGRAMS {
         pair.sender.send(&[0]).trying("sending")?;
@@ -60,7 +60,7 @@ pub(super) fn interrupts() -> Outcome {
 
 /// Sleeps, and checks that a program runs as a CPU goes idle and comes back.
 pub(super) fn idle() -> Outcome {
-    let idle = Passes::of(c"cpu_idle")?;
+    let idle = Passes::count_at(c"cpu_idle")?;
     let pair = Pair::new()?;
     for _ in 0..SLEEPS {
         wait_readable(pair.receiver.as_fd(), Some(SLEEP)).trying("waiting")?;

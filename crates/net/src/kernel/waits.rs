@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
 use softtimers_core::Clock;
 use softtimers_linux::sched::TimerSlack;
 use softtimers_linux::uring;
 
-use super::{Outcome, shown};
+use super::{Outcome, duration_text};
 use crate::trying::Trying;
 
 /// Waits for half a millisecond, which `epoll_wait` could not.
@@ -21,8 +21,12 @@ pub(super) fn epoll_pwait2() -> Outcome {
     epoll.wait(&mut events, Some(WAIT)).trying("epoll_pwait2")?;
     let waited = Monotonic.now().saturating_duration_since(start);
     match epoll.waiting() {
-        Waiting::Pwait2 if waited >= WAIT => Ok(format!("a wait of {} took {}", shown(WAIT), shown(waited))),
-        Waiting::Pwait2 => Err(format!("a wait of {} took only {}", shown(WAIT), shown(waited))),
+        Waiting::Pwait2 if waited >= WAIT => {
+            Ok(format!("a wait of {} took {}", duration_text(WAIT), duration_text(waited)))
+        }
+        Waiting::Pwait2 => {
+            Err(format!("a wait of {} took only {}", duration_text(WAIT), duration_text(waited)))
+        }
         Waiting::Ppoll => {
             Err("refused by the kernel (before 5.11) or a sandbox; ppoll serves instead".to_owned())
         }

@@ -33,10 +33,10 @@ impl Filter {
         let instruction =
             |(operation, holds, fails, constant)| Instruction { operation, holds, fails, constant };
         let program: Vec<_> = instructions.into_iter().map(instruction).collect();
-        if (1..=MOST).contains(&program.len()) {
+        if (1..=MOST_INSTRUCTIONS).contains(&program.len()) {
             return Ok(Filter { program });
         }
-        let why = format!("a filter of {} instructions, not 1 to {MOST}", program.len());
+        let why = format!("a filter of {} instructions, not 1 to {MOST_INSTRUCTIONS}", program.len());
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
@@ -77,7 +77,7 @@ impl Filter {
 /// `BPF_RET | BPF_K`.
 const RETURN: u16 = 0x06;
 /// `BPF_MAXINSNS`.
-const MOST: usize = 4_096;
+const MOST_INSTRUCTIONS: usize = 4_096;
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::bpf::{self, Program, SharedWords};
 use softtimers_linux::optional::is_killed;
@@ -35,7 +35,7 @@ use softtimers_linux::signal_timer::SignalTimer;
 
 use super::Interface;
 use crate::rtnetlink;
-use config::{FRACTION, LONGEST, invalid};
+use config::{FRACTION, LONGEST_GAP, invalid};
 use program::Word;
 
 pub use config::GeneratorConfig;
@@ -145,7 +145,7 @@ impl Generator {
             // Behind schedule: end a little later, and increasingly later on a machine with slow calls, or no
             // call would get beyond its own beginning.
             until = now + behind;
-            behind = behind.saturating_mul(2).min(LONGEST);
+            behind = behind.saturating_mul(2).min(LONGEST_GAP);
         }
     }
 
@@ -153,7 +153,7 @@ impl Generator {
     pub fn is_done(&self) -> bool {
         let ended = self.words.get(Word::NEXT) >= self.words.get(Word::END);
         let between = self.words.get(Word::IN_BURST) >= u64::from(self.config.burst);
-        let all = self.words.get(Word::SENT) >= self.words.get(Word::MOST);
+        let all = self.words.get(Word::SENT) >= self.words.get(Word::MOST_FRAMES);
         self.begin.is_some() && (all || ended && between)
     }
 
@@ -184,14 +184,14 @@ impl Generator {
     fn start(&self) -> Timestamp {
         let config = &self.config;
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let fixed = |time: Duration| nanos(time.min(LONGEST)) << FRACTION;
+        let fixed = |time: Duration| nanos(time.min(LONGEST_GAP)) << FRACTION;
         let begin = Monotonic.now();
         self.words.set(Word::START, begin.as_nanos());
         self.words.set(Word::NEXT, fixed(HEAD_START));
-        self.words.set(Word::END, fixed(config.duration.unwrap_or(LONGEST)) + fixed(HEAD_START));
+        self.words.set(Word::END, fixed(config.duration.unwrap_or(LONGEST_GAP)) + fixed(HEAD_START));
         self.words.set(Word::GAP, config.gap());
         self.words.set(Word::IN_BURST, config.burst.into());
-        self.words.set(Word::MOST, config.count.unwrap_or(u64::MAX));
+        self.words.set(Word::MOST_FRAMES, config.count.unwrap_or(u64::MAX));
         self.words.set(Word::CATCH_UP, fixed(config.catch_up));
         begin
     }
@@ -203,8 +203,8 @@ impl Generator {
             let nanos = (u128::from(bursts) * u128::from(self.config.gap())) >> FRACTION;
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        let times = [by_count, self.config.duration, Some(LONGEST)];
-        times.into_iter().flatten().min().unwrap_or(LONGEST) + HEAD_START
+        let times = [by_count, self.config.duration, Some(LONGEST_GAP)];
+        times.into_iter().flatten().min().unwrap_or(LONGEST_GAP) + HEAD_START
     }
 
     /// Returns an upper bound of the program's runs in a call: for each frame, and while it waits. It ends
@@ -273,7 +273,7 @@ mod tests {
             (GeneratorConfig { due_at: Some(usize::MAX), ..config() }, "head of 42"),
             (GeneratorConfig { burst: 0, ..config() }, "bursts of 0"),
             (GeneratorConfig { burst: 65, ..config() }, "bursts of 65"),
-            (GeneratorConfig { duration: Some(LONGEST * 2), ..config() }, "a day"),
+            (GeneratorConfig { duration: Some(LONGEST_GAP * 2), ..config() }, "a day"),
         ];
         for (config, part) in refused {
             let error = config.check().unwrap_err();

@@ -130,7 +130,7 @@ impl Offload {
     pub(crate) fn longest(self, frame: &[u8]) -> Result<usize, Unsplit> {
         let Some(segments) = self.segments else { return Ok(frame.len()) };
         let (transport, size) = segments.known().ok_or(Unsplit)?;
-        let headers = Headers::of(frame, transport).ok_or(Unsplit)?;
+        let headers = Headers::parse(frame, transport).ok_or(Unsplit)?;
         Ok(frame.len().min(usize::from(headers.length) + usize::from(size)))
     }
 
@@ -161,7 +161,7 @@ impl Offload {
         let mut kind = NONE;
         if let Some(segments) = self.segments {
             let (transport, size) = segments.known().ok_or(Unsplit)?;
-            let headers = Headers::of(frame, transport).ok_or(Unsplit)?;
+            let headers = Headers::parse(frame, transport).ok_or(Unsplit)?;
             kind = match transport {
                 Transport::Tcp if headers.is_v4 => TCP_V4,
                 Transport::Tcp => TCP_V6,

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use softtimers::clock::RealtimeOffset;
+use softtimers::RealtimeOffset;
 use softtimers_core::Timestamp;
 use softtimers_linux::control::Control;
 use softtimers_linux::packet::{self, OFFLOAD_HEADER};
@@ -72,7 +72,7 @@ impl FrameBatch {
     /// Makes room for `capacity` frames, clamped to 1 to 1,024, each of up to 64 KiB, the length of joined
     /// ones. Unused memory takes no pages.
     pub fn new(capacity: usize) -> Self {
-        let buffers = RecvBuffers::new(capacity.clamp(1, 1_024), LONGEST);
+        let buffers = RecvBuffers::new(capacity.clamp(1, 1_024), LONGEST_FRAME);
         FrameBatch { buffers, realtime: None, drops: 0 }
     }
 
@@ -144,7 +144,7 @@ pub struct Frame<'a> {
     pub offload: Offload,
     /// The tag that was taken out of it: the ethertype, and the tag's value.
     pub tag: Option<[u16; 2]>,
-    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic).
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::Monotonic).
     pub received: Option<Timestamp>,
     /// It was longer than the batch's buffer, and its end is lost.
     pub truncated: bool,
@@ -210,7 +210,7 @@ const ETHERTYPE: Range<usize> = 12..14;
 /// A tag, which an interface sends beyond its MTU.
 const TAGGED: [u8; 2] = [0x81, 0];
 /// The longest frame that Linux joins, with Ethernet's header, a tag and the offload header.
-const LONGEST: usize = 65_536 + 64;
+const LONGEST_FRAME: usize = 65_536 + 64;
 /// Some sixty joined frames, or 2,000 plain ones with what the kernel counts on top.
 const RECV_BUFFER: usize = 4 << 20;
 

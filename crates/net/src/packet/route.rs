@@ -105,7 +105,7 @@ impl RouteWatch {
     /// The system's error.
     pub fn take(&mut self, route: Option<&Route>) -> io::Result<bool> {
         let mut changed = false;
-        for _ in 0..MOST {
+        for _ in 0..MOST_MESSAGES {
             let more = self.notices.next(|notice| {
                 changed |= match (notice, route) {
                     (Notice::Neighbour(index, address), Some(route)) => {
@@ -131,7 +131,7 @@ impl AsFd for RouteWatch {
 
 const LOCAL: &str = "this machine itself: on loopback the kernel drops raw frames of IPv4 (to 127.0.0.0/8 and its own addresses)";
 /// The most messages in one call; the socket stays readable if more are left.
-const MOST: usize = 256;
+const MOST_MESSAGES: usize = 256;
 const RTN_ANYCAST: u8 = 4;
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl InterfaceWatch {
             // Not subscribed to these.
             Notice::Neighbour(..) | Notice::Routes => {}
         };
-        for _ in 0..MOST {
+        for _ in 0..MOST_MESSAGES {
             if !notices.next(&mut each)? {
                 break;
             }
@@ -120,7 +120,7 @@ impl AsFd for InterfaceWatch {
 }
 
 /// Messages in one call.
-const MOST: usize = 256;
+const MOST_MESSAGES: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -49,7 +49,7 @@ struct Network {
 }
 
 impl Network {
-    fn of(frame: &[u8]) -> Option<Self> {
+    fn parse(frame: &[u8]) -> Option<Self> {
         let mut at = 2 * ADDRESS;
         let mut ethertype = half(frame, at)?;
         // At most two nested tags.
@@ -71,8 +71,8 @@ impl Network {
 }
 
 impl Layout {
-    fn of(frame: &[u8], kind: Transport) -> Option<Self> {
-        let Network { at: network, is_v4, protocol, transport } = Network::of(frame)?;
+    fn parse(frame: &[u8], kind: Transport) -> Option<Self> {
+        let Network { at: network, is_v4, protocol, transport } = Network::parse(frame)?;
         let (wanted, length) = match kind {
             Transport::Tcp => (6, usize::from(frame.get(transport + 12)? >> 4) * 4),
             Transport::Udp => (17, 8),
@@ -98,8 +98,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    pub(super) fn of(frame: &[u8], kind: Transport) -> Option<Self> {
-        let Layout { is_v4, transport, payload, .. } = Layout::of(frame, kind)?;
+    pub(super) fn parse(frame: &[u8], kind: Transport) -> Option<Self> {
+        let Layout { is_v4, transport, payload, .. } = Layout::parse(frame, kind)?;
         let is_marked = kind == Transport::Tcp && frame.get(transport + 13)? & CWR != 0;
         Some(Headers { is_v4, length: u16::try_from(payload).ok()?, is_marked })
     }
@@ -121,7 +121,7 @@ fn behind_extensions(frame: &[u8], network: usize) -> Option<(u8, usize)> {
 
 /// Cuts a frame whose headers all segments share.
 pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8])) -> Option<()> {
-    let layout = Layout::of(frame, kind)?;
+    let layout = Layout::parse(frame, kind)?;
     let Layout { network, is_v4, transport, payload } = layout;
     let (headers, data) = frame.split_at(payload);
     if size == 0 || payload + size.min(data.len()) - network > usize::from(u16::MAX) {
@@ -168,7 +168,7 @@ pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl Fn
 /// field, which has only the pseudo-header's part. `None` for a frame that is not exactly one packet.
 #[cfg(any(test, feature = "xdp"))]
 pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
-    let Network { at, is_v4, protocol, transport } = Network::of(frame)?;
+    let Network { at, is_v4, protocol, transport } = Network::parse(frame)?;
     let place = match protocol {
         6 => 16,
         17 => 6,
@@ -356,7 +356,7 @@ mod tests {
             let mut whole = Vec::new();
             cut(&frame(is_v4, kind, 101), kind, 200, &mut |segment| whole = segment.to_vec()).unwrap();
             assert_eq!(unfinished(&whole), None);
-            let Network { at, protocol, transport, .. } = Network::of(&whole).unwrap();
+            let Network { at, protocol, transport, .. } = Network::parse(&whole).unwrap();
             let place = if kind == Transport::Tcp { 16 } else { 6 };
             let addresses = if is_v4 { at + 12..at + 20 } else { at + 8..at + 40 };
             let pseudo = sum(&whole[addresses]) + u64::from(protocol) + (whole.len() - transport) as u64;

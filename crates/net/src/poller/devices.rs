@@ -7,12 +7,12 @@ use softtimers_poll::SourceId;
 #[derive(Debug)]
 pub struct Devices<D> {
     /// At the indices of their ids.
-    places: Vec<Option<Place<D>>>,
+    places: Vec<Option<Installed<D>>>,
 }
 
 /// A device in its place.
 #[derive(Debug)]
-pub(super) struct Place<D> {
+pub(super) struct Installed<D> {
     pub(super) id: SourceId,
     pub(super) device: D,
     pub(super) tally: Tally,
@@ -62,23 +62,23 @@ impl<D> Devices<D> {
         if self.places.len() <= index {
             self.places.resize_with(index + 1, || None);
         }
-        self.places[index] = Some(Place { id, device, tally: Tally::default(), open: true });
+        self.places[index] = Some(Installed { id, device, tally: Tally::default(), open: true });
     }
 
-    pub(super) fn remove(&mut self, id: SourceId) -> Option<Place<D>> {
+    pub(super) fn remove(&mut self, id: SourceId) -> Option<Installed<D>> {
         self.places.get_mut(id.index())?.take_if(|place| place.id == id)
     }
 
-    pub(super) fn place(&mut self, id: SourceId) -> Option<&mut Place<D>> {
+    pub(super) fn place(&mut self, id: SourceId) -> Option<&mut Installed<D>> {
         self.places.get_mut(id.index())?.as_mut().filter(|place| place.id == id)
     }
 
-    pub(super) fn places(&mut self) -> impl Iterator<Item = &mut Place<D>> {
+    pub(super) fn places(&mut self) -> impl Iterator<Item = &mut Installed<D>> {
         self.places.iter_mut().flatten()
     }
 
     /// One of them, and the others before and after it.
-    pub(super) fn split(&mut self, id: SourceId) -> Option<(Others<'_, D>, &mut Place<D>)> {
+    pub(super) fn split(&mut self, id: SourceId) -> Option<(Others<'_, D>, &mut Installed<D>)> {
         let (before, rest) = self.places.split_at_mut_checked(id.index())?;
         let (place, after) = rest.split_first_mut()?;
         let place = place.as_mut().filter(|place| place.id == id)?;
@@ -89,8 +89,8 @@ impl<D> Devices<D> {
 /// All devices but one.
 #[derive(Debug)]
 pub(super) struct Others<'a, D> {
-    before: &'a mut [Option<Place<D>>],
-    after: &'a mut [Option<Place<D>>],
+    before: &'a mut [Option<Installed<D>>],
+    after: &'a mut [Option<Installed<D>>],
 }
 
 impl<D> Others<'_, D> {
@@ -98,7 +98,7 @@ impl<D> Others<'_, D> {
         Others { before: self.before, after: self.after }
     }
 
-    pub(super) fn place(&mut self, id: SourceId) -> Option<&mut Place<D>> {
+    pub(super) fn place(&mut self, id: SourceId) -> Option<&mut Installed<D>> {
         let place = match id.index().checked_sub(self.before.len()) {
             None => self.before.get_mut(id.index()),
             Some(beyond) => self.after.get_mut(beyond.checked_sub(1)?),

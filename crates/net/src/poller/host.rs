@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
+use softtimers::Monotonic;
 use softtimers::Token;
-use softtimers::clock::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
 use softtimers::late::cpu_time;
 use softtimers_core::{Clock, Timestamp};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_poll::{Action, Policy, SourceId, Stage, StageEvent};
 
-use super::devices::Place;
+use super::devices::Installed;
 use super::{Device, Host, Left, Outputs, Packet, Poller, Received, Sent, Woken};
 
 impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
@@ -98,7 +98,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<usize> {
         let Self { rounds, devices, stages, .. } = self;
-        let Some((mut others, Place { device, tally, .. })) = devices.split(source) else { return Ok(0) };
+        let Some((mut others, Installed { device, tally, .. })) = devices.split(source) else { return Ok(0) };
         let received = device.poll_rx(quota as usize, |packet, own| {
             if let Some(arrived) = packet.arrived {
                 rounds.arrived(source, arrived);
@@ -156,7 +156,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     fn tell_inhibited(&mut self) {
-        for Place { id, device, open, .. } in self.devices.places() {
+        for Installed { id, device, open, .. } in self.devices.places() {
             let is_open = self.rounds.is_open(*id);
             if std::mem::replace(open, is_open) != is_open {
                 device.inhibit(!is_open);

@@ -210,7 +210,7 @@ impl Device for SimulatedDevice {
         mut sink: impl FnMut(Packet<'_, ()>, &mut SimulatedOutput),
     ) -> io::Result<Received> {
         self.turns_while_armed += u64::from(self.armed);
-        self.spend(self.costs.receive_turn.max(LEAST));
+        self.spend(self.costs.receive_turn.max(LEAST_COST));
         let mut done = 0;
         while done < quota {
             let Some((at, number)) = self.ring.pop_front() else { break };
@@ -225,7 +225,7 @@ impl Device for SimulatedDevice {
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
-        self.spend(self.costs.transmit_turn.max(LEAST));
+        self.spend(self.costs.transmit_turn.max(LEAST_COST));
         let now = self.clock.now();
         let SimulatedOutput { queue, busy, descriptors, wire, sent, .. } = &mut self.output;
         // Reclaims first: only then is there room.
@@ -432,4 +432,4 @@ fn catch_up(devices: &mut Devices<SimulatedDevice>) {
 }
 
 /// Every step takes some time, or a loop that waits for time to pass would not end.
-const LEAST: Duration = Duration::from_nanos(1);
+const LEAST_COST: Duration = Duration::from_nanos(1);

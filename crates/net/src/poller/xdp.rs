@@ -146,7 +146,7 @@ impl XdpDevice {
     /// `PermissionDenied` without the privileges, which it names; `ResourceBusy` where another XDP program is
     /// attached, which it names, or another socket has a queue; `Unsupported` where the kernel cannot do it.
     pub fn on_all(interfaces: &[Interface], config: XdpConfig) -> io::Result<Vec<Self>> {
-        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
+        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::open).collect::<io::Result<_>>()?;
         Self::open(&ports, config)
     }
 
@@ -160,7 +160,7 @@ impl XdpDevice {
     /// with [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for
     /// none.
     pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
-        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
+        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::open).collect::<io::Result<_>>()?;
         let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         // The kernel silently drops frames sent by a queue that does not exist.
         let few = |port: &&Port<'_>| (port.queues.min(port.send_queues) as usize) < shares;
@@ -481,7 +481,7 @@ pub(crate) struct Port<'a> {
 }
 
 impl<'a> Port<'a> {
-    fn of(interface: &'a Interface) -> io::Result<Self> {
+    fn open(interface: &'a Interface) -> io::Result<Self> {
         let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let name = interface.name();
         let (queues, send_queues) = match ethtool::queues(any.as_fd(), name) {

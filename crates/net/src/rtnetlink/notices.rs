@@ -39,18 +39,18 @@ pub(crate) enum Notice {
 impl Notices {
     /// Listens for changes of interfaces and their addresses from now on.
     pub(crate) fn of_interfaces() -> Result<Self, Errno> {
-        Notices::of(INTERFACES)
+        Notices::subscribe(INTERFACES)
     }
 
     /// Listens for those, and for changes of routes and neighbours.
     pub(crate) fn of_routes() -> Result<Self, Errno> {
-        Notices::of(INTERFACES | ROUTES)
+        Notices::subscribe(INTERFACES | ROUTES)
     }
 
-    fn of(groups: u32) -> Result<Self, Errno> {
+    fn subscribe(groups: u32) -> Result<Self, Errno> {
         let socket = socket()?;
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
-        Ok(Notices { socket, buffer: vec![0; LONGEST] })
+        Ok(Notices { socket, buffer: vec![0; LONGEST_MESSAGE] })
     }
 
     /// Reads the changes of one message of the kernel; returns `false` if there is none.
@@ -74,7 +74,7 @@ impl Notices {
         }
         let mut rest = &self.buffer[..length];
         while let Some((message, after)) = split(rest, number(rest, 0) as usize, HEADER) {
-            Notice::of(half(message, 4), &message[HEADER..]).into_iter().for_each(&mut each);
+            Notice::parse(half(message, 4), &message[HEADER..]).into_iter().for_each(&mut each);
             rest = after;
         }
         Ok(true)
@@ -82,12 +82,12 @@ impl Notices {
 }
 
 impl Notice {
-    fn of(kind: u16, body: &[u8]) -> Option<Self> {
+    fn parse(kind: u16, body: &[u8]) -> Option<Self> {
         // `struct ifinfomsg`, `struct ifaddrmsg` and `struct ndmsg` all have the interface's number here.
         let index = number(body, 4);
         match kind {
             libc::RTM_NEWLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
-                Some(Notice::Link(index, Link::of(body)))
+                Some(Notice::Link(index, Link::parse(body)))
             }
             libc::RTM_DELLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
                 Some(Notice::Removed(index))
@@ -120,4 +120,4 @@ const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
 const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
 /// Longer than any message of the kernel (`NLMSG_GOODSIZE`, at most one page).
-const LONGEST: usize = 32 << 10;
+const LONGEST_MESSAGE: usize = 32 << 10;

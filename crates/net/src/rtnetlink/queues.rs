@@ -21,13 +21,13 @@ pub(crate) fn queues(interface: u32) -> Result<Vec<Queue>, Errno> {
 /// The queues of all interfaces.
 pub(crate) fn all() -> Result<Vec<Queue>, Errno> {
     let request = message(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &[0; 5], &[]);
-    Ok(ask(&socket()?, &request)?.iter().filter_map(|answer| Queue::of(answer)).collect())
+    Ok(ask(&socket()?, &request)?.iter().filter_map(|answer| Queue::parse(answer)).collect())
 }
 
 impl Queue {
     /// Parses the kernel's description: `struct tcmsg` with family, index, handle, parent and information;
     /// and attributes.
-    pub(crate) fn of(described: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(described: &[u8]) -> Option<Self> {
         let (_, kind) = attributes(described.get(TCMSG..)?).find(|&(kind, _)| kind == libc::TCA_KIND)?;
         Some(Queue {
             interface: number(described, 4),
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn queues_are_read_and_cut_ones_are_not() {
         let whole = example(3, "fq_codel", 0x1_0000, 0x8001_0002);
-        let queue = Queue::of(&whole).unwrap();
+        let queue = Queue::parse(&whole).unwrap();
         assert_eq!((queue.interface, &*queue.kind, queue.is_root()), (3, "fq_codel", false));
-        assert_eq!(Queue::of(&whole[..TCMSG]), None, "no kind");
-        assert_eq!(Queue::of(&whole[..7]), None);
+        assert_eq!(Queue::parse(&whole[..TCMSG]), None, "no kind");
+        assert_eq!(Queue::parse(&whole[..7]), None);
     }
 }

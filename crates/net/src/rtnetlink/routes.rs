@@ -40,11 +40,11 @@ pub(crate) fn route(from: SocketAddr, to: SocketAddr) -> Result<Answer, Errno> {
     let head = u32::from_ne_bytes([family, bits, bits, 0]);
     let request = message(libc::RTM_GETROUTE, ACKNOWLEDGE, &[head, 0, 0], &asked.concat());
     let answers = ask(&socket()?, &request)?;
-    answers.first().and_then(|answer| Answer::of(answer)).ok_or(Errno::NETUNREACH)
+    answers.first().and_then(|answer| Answer::parse(answer)).ok_or(Errno::NETUNREACH)
 }
 
 impl Answer {
-    fn of(answer: &[u8]) -> Option<Self> {
+    fn parse(answer: &[u8]) -> Option<Self> {
         let mut route = Answer {
             kind: *answer.get(7)?,
             interface: None,
@@ -182,9 +182,9 @@ mod tests {
             attribute(RTA_ENCAP_TYPE, &1u16.to_ne_bytes()),
         ];
         let bytes = [&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], &all.concat()].concat();
-        let answer = Answer::of(&bytes).unwrap();
+        let answer = Answer::parse(&bytes).unwrap();
         assert_eq!((answer.kind, answer.interface, answer.mtu), (libc::RTN_UNICAST, Some(7), Some(1_400)));
         assert_eq!((answer.gateway, answer.is_encapsulated), (Some([0xfe; 16].into()), true));
-        assert!(Answer::of(&bytes[..7]).is_none());
+        assert!(Answer::parse(&bytes[..7]).is_none());
     }
 }

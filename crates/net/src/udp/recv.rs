@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use softtimers::clock::RealtimeOffset;
+use softtimers::RealtimeOffset;
 use softtimers_core::Timestamp;
 use softtimers_linux::control::Control;
 use softtimers_linux::recvmmsg::{Message, RecvBuffers};
@@ -127,7 +127,7 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// The sender's address; `0.0.0.0:0` if the system named no internet address.
     pub from: SocketAddr,
-    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic); `None`
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::Monotonic); `None`
     /// unless [`set_timestamps`](super::UdpSocket::set_timestamps) is on.
     ///
     /// The kernel stamps with the realtime clock; [`RealtimeOffset`] describes the accuracy of the

@@ -19,19 +19,19 @@ use softtimers_poll::{
 };
 
 /// No wait is longer than this, whatever is lost.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 const TICK: Duration = Duration::from_millis(2);
 
 fn deadline() -> Timestamp {
-    Monotonic.now() + PATIENCE
+    Monotonic.now() + WAIT_LIMIT
 }
 
 fn pair() -> (UdpSocket, UdpSocket) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.connect(server.local_addr().unwrap()).unwrap();
-    client.as_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    client.as_ref().set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     (server, client)
 }
 
@@ -172,7 +172,7 @@ fn other_descriptors_are_watched_beside_devices() {
     let mut outer = softtimers::epoll::Epoll::new(softtimers::epoll::Waiting::Pwait2).unwrap();
     outer.add(poller.as_fd(), 1, softtimers::epoll::EventFlags::IN).unwrap();
     let mut events = softtimers::epoll::Events::with_capacity(1);
-    outer.wait(&mut events, Some(PATIENCE)).unwrap();
+    outer.wait(&mut events, Some(WAIT_LIMIT)).unwrap();
     assert_eq!(events.len(), 1);
     poller.poll(|_, _| of_device += 1).unwrap();
     assert_eq!(of_device, 2);
@@ -189,7 +189,7 @@ fn a_worker_that_drains_its_queue_wakes_the_poller() {
     let gauge = Gauge::new().unwrap();
     // A time-out beyond the test's patience: only the low mark can open.
     let feedback = FeedbackConfig {
-        time_out: softtimers_poll::TimeOut::After(2 * PATIENCE),
+        time_out: softtimers_poll::TimeOut::After(2 * WAIT_LIMIT),
         ..FeedbackConfig::preset(Preset::Measured, 16).unwrap()
     };
     let queue = poller.attach_queue(&gauge, feedback, &[source]).unwrap();
@@ -244,7 +244,7 @@ fn a_pool_of_workers_is_fed_no_more_than_it_can_take() {
     let source = poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
     let gauge = Gauge::new().unwrap();
     let feedback = FeedbackConfig {
-        time_out: softtimers_poll::TimeOut::After(2 * PATIENCE),
+        time_out: softtimers_poll::TimeOut::After(2 * WAIT_LIMIT),
         ..FeedbackConfig::preset(Preset::Measured, ROOM).unwrap()
     };
     let queue = poller.attach_queue(&gauge, feedback, &[source]).unwrap();
@@ -361,7 +361,7 @@ fn turns_are_charged_what_the_kernel_charges() {
     assert_eq!(poller.cpu_used(), Duration::ZERO);
     // It counts, and never shuts, for longer than the CPU is ever withheld.
     let share = Percent::new(100).unwrap();
-    poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * PATIENCE, carry: false, stretch: None }));
+    poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * WAIT_LIMIT, carry: false, stretch: None }));
     let compute = |time: Duration| {
         let until = cpu_time() + time;
         while cpu_time() < until {}

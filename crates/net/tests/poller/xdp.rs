@@ -117,10 +117,10 @@ fn devices(config: XdpConfig) -> io::Result<Vec<XdpDevice>> {
 }
 
 /// No wait is longer than this, whatever is lost.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 fn deadline() -> Timestamp {
-    Monotonic.now() + PATIENCE
+    Monotonic.now() + WAIT_LIMIT
 }
 
 /// A frame of an ethertype for experiments, all different.

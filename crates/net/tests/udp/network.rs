@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::Clock;
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers_net::udp::UdpSocket;
 
 use crate::skipped::skipped;
@@ -95,7 +95,7 @@ pub(crate) fn departed() -> u64 {
 
 /// Waits until `count` packets have left the slow device since it was created, and no more.
 pub(crate) fn wait_for_departures(count: u64) {
-    let deadline = Monotonic.now() + PATIENCE;
+    let deadline = Monotonic.now() + SEND_TIME_LIMIT;
     while departed() < count {
         assert!(Monotonic.now() < deadline, "{} of {count} have left", departed());
         poll(&mut [], Some(&TICK)).unwrap();
@@ -104,7 +104,7 @@ pub(crate) fn wait_for_departures(count: u64) {
 }
 
 /// Many times what any of these networks takes to send what is given to it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const SEND_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Between two looks, so that a wait that nothing ends is seen to last too long.
 pub(crate) const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
-use softtimers::clock::Monotonic;
+use softtimers::Monotonic;
 use softtimers::{Clock, Random};
 use softtimers_net::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 
-use crate::network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
+use crate::network::{SEND_TIME_LIMIT, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use crate::{pairs, receive_all, v4_pair};
 
 fn segmented(capacity: usize, max_datagram: usize) -> SendBatch {
@@ -119,7 +119,7 @@ fn a_closed_port_loses_none_of_the_segments() {
 #[test]
 fn where_it_is_not_known_each_datagram_is_a_send() {
     let (one, other) = UnixDatagram::pair().unwrap();
-    other.set_read_timeout(Some(PATIENCE)).unwrap();
+    other.set_read_timeout(Some(SEND_TIME_LIMIT)).unwrap();
     let socket = UdpSocket::from(net::UdpSocket::from(OwnedFd::from(one)));
     let mut outgoing = segmented(4, 16);
     (0..4).for_each(|number| outgoing.push(&[number; 16], None).unwrap());
@@ -163,7 +163,7 @@ fn a_full_send_buffer_loses_no_segment() {
     in_slow_network("1mbit", 1_000_000, || {
         let socket = slow_socket();
         sockopt::set_socket_send_buffer_size(&socket, 1).unwrap();
-        let (before, deadline) = (departed(), Monotonic.now() + PATIENCE);
+        let (before, deadline) = (departed(), Monotonic.now() + SEND_TIME_LIMIT);
         let mut outgoing = segmented(32, 1_000);
         let (mut pushed, mut sent, mut blocked) = (0, 0, 0);
         // Four at a time are alike.

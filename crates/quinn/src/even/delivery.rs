@@ -55,7 +55,7 @@ const BINS: usize = 3 * PER_ROUND + 1;
 mod tests {
     use super::*;
 
-    const LEAST: Duration = Duration::from_millis(20);
+    const LEAST_SPAN: Duration = Duration::from_millis(20);
 
     #[test]
     fn the_best_round_trip_counts() {
@@ -79,11 +79,11 @@ mod tests {
     #[test]
     fn what_is_long_past_does_not_count() {
         let mut delivery = Delivery::new(Timestamp::ZERO);
-        delivery.acked(Timestamp::from_micros(10), 1 << 20, LEAST);
+        delivery.acked(Timestamp::from_micros(10), 1 << 20, LEAST_SPAN);
         for packet in 0..80 {
-            delivery.acked(Timestamp::from_micros(100_000 + packet * 1_000), 1_200, LEAST);
+            delivery.acked(Timestamp::from_micros(100_000 + packet * 1_000), 1_200, LEAST_SPAN);
         }
-        let most = delivery.most(LEAST);
+        let most = delivery.most(LEAST_SPAN);
         assert!((20_000.0..26_000.0).contains(&most), "{most}");
     }
 }

@@ -101,12 +101,12 @@ impl Spaced {
     fn rate(&self) -> Option<f64> {
         let Batch { packets, bytes, until } = self.but_last;
         let took = until.saturating_duration_since(self.first).as_secs_f64();
-        (packets >= LEAST && took > 0.0).then(|| bytes as f64 / took)
+        (packets >= LEAST_PACKETS && took > 0.0).then(|| bytes as f64 / took)
     }
 }
 
 /// Packets between the first and the last ACK that counts, at least.
-const LEAST: u32 = 4;
+const LEAST_PACKETS: u32 = 4;
 /// Trains that have to agree, and how many are remembered.
 const AGREE: usize = 3;
 const KEPT: usize = 5;

@@ -96,7 +96,7 @@ impl Peer {
                 Some(transmit) => transmit,
                 None => {
                     buffer.clear();
-                    let most = gate.as_mut().map_or(MOST, |gate| gate.begin(MOST));
+                    let most = gate.as_mut().map_or(MOST_SEGMENTS, |gate| gate.begin(MOST_SEGMENTS));
                     let mut build = || connection.poll_transmit(instant, most, buffer);
                     let built = match gate {
                         Some(gate) => gate.drive(build),
@@ -140,5 +140,5 @@ impl Peer {
 }
 
 /// Packets in one transmit, as quinn has it.
-const MOST: usize = 10;
+const MOST_SEGMENTS: usize = 10;
 const WAKE_UP: Duration = Duration::from_micros(30);

@@ -87,14 +87,15 @@ pub fn setitimer(
     let ovalue = ovalue.ok_or(SetItimerError::Invalid)?;
     let time = value.value.duration()?;
     if time.is_zero() {
-        *ovalue = ItimerVal::of(timers.cancel(now, ovalue.value.handle()?)?);
+        *ovalue = ItimerVal::from_setting(timers.cancel(now, ovalue.value.handle()?)?);
         return Ok(());
     }
     let setting = Setting { value: time, interval: value.interval.duration()? };
     if ovalue.value == NEW {
         ovalue.value = TimeVal::of_handle(timers.create(now, setting, ovalue.interval)?);
     } else {
-        *ovalue = ItimerVal::of(timers.reset(now, ovalue.value.handle()?, setting, ovalue.interval)?);
+        *ovalue =
+            ItimerVal::from_setting(timers.reset(now, ovalue.value.handle()?, setting, ovalue.interval)?);
     }
     Ok(())
 }
@@ -114,7 +115,7 @@ pub fn getitimer(
         let expired = timers.reap(now)?;
         ItimerVal { interval: expired.label, value: TimeVal::of_handle(expired.handle) }
     } else {
-        ItimerVal::of(timers.query(now, value.value.handle()?)?)
+        ItimerVal::from_setting(timers.query(now, value.value.handle()?)?)
     };
     Ok(())
 }
@@ -127,7 +128,7 @@ impl TimeVal {
     }
 
     /// Rounds up to a microsecond, so that a running timer never shows zero.
-    fn of(time: Duration) -> Self {
+    fn from_duration(time: Duration) -> Self {
         let usec = time.subsec_nanos().div_ceil(1_000);
         let sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX - 1);
         TimeVal { sec: sec + i64::from(usec / MICROS_PER_SEC), usec: i64::from(usec % MICROS_PER_SEC) }
@@ -145,8 +146,11 @@ impl TimeVal {
 }
 
 impl ItimerVal {
-    fn of(setting: Setting) -> Self {
-        ItimerVal { interval: TimeVal::of(setting.interval), value: TimeVal::of(setting.value) }
+    fn from_setting(setting: Setting) -> Self {
+        ItimerVal {
+            interval: TimeVal::from_duration(setting.interval),
+            value: TimeVal::from_duration(setting.value),
+        }
     }
 }
 

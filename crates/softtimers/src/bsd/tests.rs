@@ -11,7 +11,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 
 /// Longer than any sleep here; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SLEEP_LIMIT: Duration = Duration::from_secs(60);
 
 fn with_signal<L: Copy>(most: usize) -> MultiTimers<L> {
     signalled().store(false, Ordering::Relaxed);
@@ -63,7 +63,7 @@ fn suite(mut timers: MultiTimers<u32>) {
 
     let (mut periods, mut single) = (0, 0);
     while periods < 50 || single < 1 {
-        assert!(Monotonic.now() < start + PATIENCE);
+        assert!(Monotonic.now() < start + SLEEP_LIMIT);
         let Ok(expired) = timers.reap() else { continue };
         if expired.handle == every {
             periods += 1;
@@ -78,14 +78,14 @@ fn suite(mut timers: MultiTimers<u32>) {
         }
     }
     assert_eq!((timers.len(), single), (2, 1));
-    assert!(timers.query(never).unwrap().value > PATIENCE);
+    assert!(timers.query(never).unwrap().value > SLEEP_LIMIT);
     for dead in [once, Handle::from_bits(0), Handle::from_bits(u64::MAX), Handle::from_bits(1 << 32)] {
         assert_eq!(timers.cancel(dead).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
     timers.reset(never, Setting::once(MS), 7).unwrap();
     timers.cancel(every).unwrap();
     let last = loop {
-        assert!(Monotonic.now() < start + PATIENCE);
+        assert!(Monotonic.now() < start + SLEEP_LIMIT);
         if let Ok(expired) = timers.reap() {
             break expired;
         }
@@ -111,15 +111,15 @@ fn the_descriptor_is_readable_while_anything_waits_to_be_reaped() {
     let mut timers = MultiTimers::with_descriptor(100).unwrap();
     assert!(!readable(&timers, Duration::ZERO));
     fill(&mut timers, 1..=10, Setting::once(MS));
-    timers.create(Setting::once(PATIENCE * 100), 99).unwrap();
-    assert!(readable(&timers, PATIENCE));
+    timers.create(Setting::once(SLEEP_LIMIT * 100), 99).unwrap();
+    assert!(readable(&timers, SLEEP_LIMIT));
     // All have expired by the time the first reap is late enough to see the last; until then each round waits anew.
     let mut labels = vec![];
     while labels.len() < 10 {
-        assert!(readable(&timers, PATIENCE), "{labels:?} have been reaped");
+        assert!(readable(&timers, SLEEP_LIMIT), "{labels:?} have been reaped");
         labels.extend(timers.reap().map(|expired| expired.label));
         // Other operations in between do not reset it.
-        timers.create(Setting::once(PATIENCE * 100), 0).unwrap();
+        timers.create(Setting::once(SLEEP_LIMIT * 100), 0).unwrap();
     }
     assert_eq!(labels, (1..=10).collect::<Vec<_>>());
     assert!(timers.reap().is_err() && !readable(&timers, Duration::ZERO), "no longer readable");
@@ -136,11 +136,11 @@ fn all_are_reaped() {
     fill(&mut timers, 0..=99, Setting::once(MS));
     let start = Monotonic.now();
     while !signalled().load(Ordering::Relaxed) {
-        assert!(Monotonic.now() < start + PATIENCE, "no signal came");
+        assert!(Monotonic.now() < start + SLEEP_LIMIT, "no signal came");
     }
     let mut labels = vec![];
     while labels.len() < 100 {
-        assert!(Monotonic.now() < start + PATIENCE);
+        assert!(Monotonic.now() < start + SLEEP_LIMIT);
         labels.extend(timers.reap().map(|expired| expired.label));
     }
     assert_eq!(labels, (0..100).collect::<Vec<_>>(), "in the order they were set, none twice, none lost");

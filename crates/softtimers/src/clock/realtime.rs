@@ -23,7 +23,7 @@ use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 ///
 /// ```
 /// use softtimers::Clock;
-/// use softtimers::clock::{Monotonic, RealtimeOffset};
+/// use softtimers::{Monotonic, RealtimeOffset};
 /// use std::time::{Duration, UNIX_EPOCH};
 ///
 /// let start = Monotonic.now();

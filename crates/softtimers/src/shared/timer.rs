@@ -54,10 +54,10 @@ use super::sync::{Arc, AtomicU64, MutexGuard, Ordering};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Timer(Place);
+pub struct Timer(TimerState);
 
 #[derive(Debug, Default)]
-enum Place {
+enum TimerState {
     /// The timer was never set.
     #[default]
     New,
@@ -102,7 +102,7 @@ const GONE: u64 = 0;
 impl Timer {
     /// Makes a timer that is not set. Does not allocate.
     pub const fn new() -> Self {
-        Timer(Place::New)
+        Timer(TimerState::New)
     }
 
     /// Sets it to `due`, with this event; returns the event that it had, if it was pending.
@@ -119,19 +119,19 @@ impl Timer {
         event: E,
     ) -> Option<E> {
         let earlier = match std::mem::take(&mut self.0) {
-            Place::New => {
+            TimerState::New => {
                 let entry = Entry { slot: None, event };
                 let id = remote.0.change(now, due, |timers| timers.schedule_at(now, due, slack, entry));
-                self.0 = Place::Once(id);
+                self.0 = TimerState::Once(id);
                 return None;
             }
-            Place::Kept(slot) if slot.slack == slack => {
+            TimerState::Kept(slot) if slot.slack == slack => {
                 let before = remote.0.change(now, due, |timers| {
                     let before = slot.take_back(timers);
                     slot.file(timers, now, due, event);
                     before
                 });
-                self.0 = Place::Kept(slot);
+                self.0 = TimerState::Kept(slot);
                 return before;
             }
             earlier => earlier,
@@ -139,14 +139,14 @@ impl Timer {
         let slot = Slot::new(slack);
         let before = remote.0.change(now, due, |timers| {
             let before = match earlier {
-                Place::New | Place::Used => None,
-                Place::Once(id) => timers.cancel(id).map(|entry| entry.event),
-                Place::Kept(slot) => slot.take_back(timers),
+                TimerState::New | TimerState::Used => None,
+                TimerState::Once(id) => timers.cancel(id).map(|entry| entry.event),
+                TimerState::Kept(slot) => slot.take_back(timers),
             };
             slot.file(timers, now, due, event);
             before
         });
-        self.0 = Place::Kept(slot);
+        self.0 = TimerState::Kept(slot);
         before
     }
 
@@ -167,8 +167,8 @@ impl Timer {
         due: Timestamp,
     ) -> Result<(), NotPending> {
         match &self.0 {
-            Place::New | Place::Used => Err(NotPending),
-            Place::Once(id) => {
+            TimerState::New | TimerState::Used => Err(NotPending),
+            TimerState::Once(id) => {
                 let (id, slot) = (*id, Slot::new(slack));
                 let now = clock();
                 let moved = remote.0.change(now, due, |timers| {
@@ -176,10 +176,10 @@ impl Timer {
                     slot.file(timers, now, due, entry.event);
                     Ok(())
                 });
-                self.0 = if moved.is_ok() { Place::Kept(slot) } else { Place::Used };
+                self.0 = if moved.is_ok() { TimerState::Kept(slot) } else { TimerState::Used };
                 moved
             }
-            Place::Kept(slot) => match slot.put_off(due) {
+            TimerState::Kept(slot) => match slot.put_off(due) {
                 PutOff::Done => Ok(()),
                 PutOff::Gone => Err(NotPending),
                 PutOff::Earlier => {
@@ -197,14 +197,14 @@ impl Timer {
     /// move or a second set.
     pub fn cancel<E>(&mut self, remote: &Remote<Entry<E>>) -> Option<E> {
         match &self.0 {
-            Place::New | Place::Used => None,
-            Place::Once(id) => {
+            TimerState::New | TimerState::Used => None,
+            TimerState::Once(id) => {
                 let id = *id;
-                self.0 = Place::Used;
+                self.0 = TimerState::Used;
                 remote.cancel(id).map(|entry| entry.event)
             }
-            Place::Kept(slot) if slot.is_gone() => None,
-            Place::Kept(slot) => remote.0.change_unheard(|timers| slot.take_back(timers)),
+            TimerState::Kept(slot) if slot.is_gone() => None,
+            TimerState::Kept(slot) => remote.0.change_unheard(|timers| slot.take_back(timers)),
         }
     }
 }

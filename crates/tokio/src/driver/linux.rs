@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use softtimers::idle::{Governor, HeldBack};
 use softtimers::shared::{self, Entry, Found, Remote};
+use softtimers::{Governor, HeldBack};
 use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
 use tokio::runtime::{self, RuntimeFlavor};
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use softtimers_core::pace::queue::Reject;
+use softtimers_core::queue::Reject;
 
 /// Why a datagram of a [`PacedSender`](super::PacedSender) did not leave.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use softtimers_core::pace::queue::{DepartureQueue, Popped, QueueConfig};
+use softtimers_core::queue::{DepartureQueue, Popped, QueueConfig};
 use softtimers_core::{Slack, Timestamp};
 use softtimers_net::udp::{self, Segmentation, SendBatch, SendOutcome, Stopped};
 use tokio::io::Interest;

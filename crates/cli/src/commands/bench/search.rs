@@ -146,7 +146,7 @@ impl BenchReport {
     fn conclude(&mut self) {
         let mut points: Vec<CurvePoint> = self.points.iter().map(of_curve).collect();
         points.sort_by_key(|point| point.offered);
-        self.curve = Curve::of(&points).map(CurveReport::from);
+        self.curve = Curve::from_points(&points).map(CurveReport::from);
         if let Some(capacity) = self.capacity_pps.filter(|&capacity| capacity > 0.0) {
             let multiples = self.points.iter().map(|point| point.offered_pps / capacity);
             self.highest_multiple = multiples.reduce(f64::max);

@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::clock::Tsc;
+use softtimers::Tsc;
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
 use softtimers_measure::distribution::Distribution;
 

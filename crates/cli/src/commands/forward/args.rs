@@ -124,7 +124,7 @@ pub(crate) struct ForwardArgs {
 }
 
 /// The groups of its own flags.
-const INTERFACES: &str = "Between interfaces";
+const INTERFACES: &str = "InterfacePair interfaces";
 const DATAGRAMS: &str = "Relay of datagrams";
 const RULES: &str = "Rules, metrics, end";
 

@@ -46,7 +46,7 @@ pub(crate) struct Metrics {
 /// Formats the text of the counts.
 pub(crate) type Text = Box<dyn FnOnce() -> String + Send>;
 
-/// Asks for it; a forwarder that has ended drops the sender.
+/// CountsRequests for it; a forwarder that has ended drops the sender.
 type Ask = Box<dyn Fn(oneshot::Sender<Text>) + Send + Sync>;
 
 impl Metrics {
@@ -113,7 +113,7 @@ impl Source {
         let asked = Monotonic.now();
         let (reply, answer) = oneshot::channel();
         (self.ask)(reply);
-        let made = timeout(PATIENCE, answer).await.ok().and_then(Result::ok);
+        let made = timeout(REQUEST_TIME_LIMIT, answer).await.ok().and_then(Result::ok);
         let text = made.map(|made| Bytes::from(made()));
         *latest = Some((asked, text.clone()));
         text
@@ -204,14 +204,14 @@ async fn connection(stream: TcpStream, source: Arc<Source>, stage: Arc<Stage>) {
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(REQUEST_TIME_LIMIT)
         .max_buf_size(LONGEST_HEAD)
         .keep_alive(false)
         // A client may close its direction after the request.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), answer);
     // A client's errors are its own concern.
-    let _ = timeout(LONGEST, served).await;
+    let _ = timeout(CONNECTION_TIME_LIMIT, served).await;
 }
 
 async fn respond(request: &Request<Incoming>, source: &Source) -> Response<Full<Bytes>> {
@@ -241,9 +241,9 @@ fn with_type(mut response: Response<Full<Bytes>>, kind: &'static str) -> Respons
 }
 
 /// The longest time for a client's request, and for the forwarder's answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The longest time for a connection in all: Prometheus's default time-out.
-const LONGEST: Duration = Duration::from_secs(10);
+const CONNECTION_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The minimum time between two questions to the forwarder.
 const BETWEEN: Duration = Duration::from_millis(20);
 /// The pause after a connection could not be accepted.

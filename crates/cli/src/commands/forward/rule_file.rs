@@ -103,7 +103,8 @@ impl RuleFile {
 
     /// Checks whether it has changed: returns its new rules, or why they are invalid, once per change.
     fn look(&mut self) -> Option<Result<Rules, String>> {
-        let state = as_caller(|| std::fs::metadata(&self.path)).ok().map(|metadata| State::of(&metadata));
+        let state =
+            as_caller(|| std::fs::metadata(&self.path)).ok().map(|metadata| State::from_metadata(&metadata));
         let still = std::mem::replace(&mut self.looked, state) == state;
         if state == self.read || !still {
             return None;
@@ -118,7 +119,7 @@ impl RuleFile {
 }
 
 impl State {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         State {
             file: (metadata.dev(), metadata.ino()),
             length: metadata.len(),
@@ -140,18 +141,18 @@ fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
         return Err(format!("{shown}: not a regular file"));
     }
     let mut text = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(told)?;
-    if text.len() as u64 > LONGEST {
-        return Err(format!("{shown}: longer than {LONGEST} bytes"));
+    file.take(LONGEST_RULE_FILE + 1).read_to_end(&mut text).map_err(told)?;
+    if text.len() as u64 > LONGEST_RULE_FILE {
+        return Err(format!("{shown}: longer than {LONGEST_RULE_FILE} bytes"));
     }
     let quoting = if exceeds_caller() { Quoting::Nothing } else { Quoting::Words };
     let rules = parse_quoting(&text, quoting).and_then(|rules| rules.check(purpose).map(|()| rules));
     let rules = rules.map_err(|problem| format!("{shown}:{problem}"))?;
-    Ok((rules, State::of(&metadata)))
+    Ok((rules, State::from_metadata(&metadata)))
 }
 
 /// Twice the size of the largest number of rules.
-const LONGEST: u64 = 2 << 20;
+const LONGEST_RULE_FILE: u64 = 2 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -203,7 +204,7 @@ mod tests {
     fn what_is_no_file_or_too_long_is_refused() {
         assert!(RuleFile::open(Path::new("/dev/zero"), ONE).unwrap_err().ends_with("not a regular file"));
         let path = std::env::temp_dir().join(format!("softtimers-{}-long", std::process::id()));
-        fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
+        fs::write(&path, "#".repeat(LONGEST_RULE_FILE as usize + 1)).unwrap();
         assert!(RuleFile::open(&path, ONE).unwrap_err().ends_with("longer than 2097152 bytes"));
         fs::remove_file(&path).unwrap();
     }

@@ -58,10 +58,10 @@ fn v6(hops: u8, payload: usize) -> Vec<u8> {
 fn packets_get_one_hop_further_and_stay_right() {
     for mut frame in [v4(2, 100), v6(2, 100), v4(255, 1_252)] {
         let mut forwarder = forwarder();
-        let hops = Headers::of(&frame).unwrap().ip.unwrap().hop_limit;
+        let hops = Headers::parse(&frame).unwrap().ip.unwrap().hop_limit;
         assert_eq!(came(&mut forwarder, &mut frame), Verdict::Forward);
         assert_eq!((&frame[..6], &frame[6..12]), (&NEXT[..], &B[..]));
-        let headers = Headers::of(&frame).unwrap();
+        let headers = Headers::parse(&frame).unwrap();
         assert_eq!(headers.ip.unwrap().hop_limit, hops - 1);
         if headers.kind == EtherType::IPV4 {
             assert!(is_right(&frame[14..34]));

@@ -2,7 +2,7 @@ use std::net;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-use softtimers_core::pace::Recovery;
+use softtimers_core::Recovery;
 use softtimers_core::{CatchUp, PaceConfig, Rate};
 use softtimers_measure::units;
 

@@ -51,7 +51,7 @@ impl GeneratorConfig {
         if !(1..=64).contains(burst) {
             return Err(invalid(format!("bursts of {burst}; 1 to 64 frames are allowed")));
         }
-        if duration.is_some_and(|duration| duration > LONGEST) {
+        if duration.is_some_and(|duration| duration > LONGEST_GAP) {
             return Err(invalid("more than a day".to_owned()));
         }
         Ok(())
@@ -78,6 +78,6 @@ pub(super) fn invalid(message: String) -> io::Error {
 /// Times in the program count fractions of 1/2¹⁶ ns from its start, so that any rate is kept to the millionth.
 pub(super) const FRACTION: u32 = 16;
 /// Three of them fit into 64 bits.
-pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
+pub(super) const LONGEST_GAP: Duration = Duration::from_secs(86_400);
 /// No receiver distinguishes frames that are this close.
 const TOGETHER: Duration = Duration::from_micros(2);

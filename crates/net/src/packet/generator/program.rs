@@ -24,7 +24,7 @@ impl Word {
     pub(super) const IN_BURST: usize = 2;
     pub(super) const SENT: usize = 3;
     /// The maximum number of frames to send.
-    pub(super) const MOST: usize = 4;
+    pub(super) const MOST_FRAMES: usize = 4;
     /// On the kernel's clock, in nanoseconds.
     pub(super) const START: usize = 5;
     /// No burst is due from then on.
@@ -54,7 +54,7 @@ pub(super) fn program(config: &GeneratorConfig, interface: u32, words: RawFd) ->
         .jump(SKIP_IF_GREATER_REGISTER, 2, 8, 0, "nothing") // the frame is shorter
         .load_map(9, MAP_VALUE, words);
     load(&mut code, 1, Word::SENT);
-    load(&mut code, 2, Word::MOST);
+    load(&mut code, 2, Word::MOST_FRAMES);
     code.jump(SKIP_IF_AT_LEAST_REGISTER, 1, 2, 0, "nothing");
     load(&mut code, 1, Word::IN_BURST);
     code.jump(SKIP_IF_NOT_EQUAL, 1, 0, config.burst as i32, "send");

@@ -207,7 +207,7 @@ impl XdpOutput {
     }
 
     fn copy(&mut self, bytes: &[u8], mut offload: Offload) -> bool {
-        if !(SHORTEST..=self.umem.chunk_size()).contains(&bytes.len()) || !self.has_room() {
+        if !(SHORTEST_FRAME..=self.umem.chunk_size()).contains(&bytes.len()) || !self.has_room() {
             return false;
         }
         if self.spare.is_empty() {
@@ -245,7 +245,7 @@ impl Transmit for XdpOutput {
 
     fn pass(&mut self, bytes: &mut [u8], to: Option<FrameInfo>) -> bool {
         let mut offload = to.unwrap_or_default().offload;
-        if offload.segments.is_some() || bytes.len() < SHORTEST || !self.has_room() {
+        if offload.segments.is_some() || bytes.len() < SHORTEST_FRAME || !self.has_room() {
             return self.queue(bytes, to);
         }
         if offload.complete_checksum(bytes).is_err() {
@@ -260,7 +260,7 @@ impl Transmit for XdpOutput {
 }
 
 /// Ethernet's header: the kernel sends no shorter frame.
-const SHORTEST: usize = 14;
+const SHORTEST_FRAME: usize = 14;
 /// A turn's worth of chunks, twice: the most that are kept. The memory has them in addition to those of the
 /// rings, or the smallest ring would run dry.
 pub(super) const SPARE: usize = 128;

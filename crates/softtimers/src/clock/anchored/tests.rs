@@ -109,20 +109,20 @@ impl Counter for &Machine {
 
 /// A program's next step with the clock.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ClockOp {
     Read,
     Work(u64),
     Sleep(u64),
     Event(u32, Event),
 }
 
-fn steps(event: impl Strategy<Value = Event>) -> impl Strategy<Value = Vec<Step>> {
+fn steps(event: impl Strategy<Value = Event>) -> impl Strategy<Value = Vec<ClockOp>> {
     let step = prop_oneof![
-        8 => Just(Step::Read),
-        4 => (0u64..5_000).prop_map(Step::Work),
-        2 => (0u64..3_000_000).prop_map(Step::Work),
-        2 => prop_oneof![0u64..100_000, 0u64..50_000_000, Just(3_600_000_000_000)].prop_map(Step::Sleep),
-        1 => (0u32..6, event).prop_map(|(readings, event)| Step::Event(readings, event)),
+        8 => Just(ClockOp::Read),
+        4 => (0u64..5_000).prop_map(ClockOp::Work),
+        2 => (0u64..3_000_000).prop_map(ClockOp::Work),
+        2 => prop_oneof![0u64..100_000, 0u64..50_000_000, Just(3_600_000_000_000)].prop_map(ClockOp::Sleep),
+        1 => (0u32..6, event).prop_map(|(readings, event)| ClockOp::Event(readings, event)),
     ];
     prop::collection::vec(step, 0..100)
 }
@@ -151,21 +151,21 @@ fn any_event() -> impl Strategy<Value = Event> {
 fn seen<'a>(
     machine: &'a Machine,
     clock: &'a Anchored<&'a Machine, &'a Machine>,
-    steps: &'a [Step],
+    steps: &'a [ClockOp],
 ) -> impl Iterator<Item = (Timestamp, Timestamp, Timestamp)> + 'a {
     steps.iter().filter_map(move |&step| {
         let before = machine.truth();
         let time = match step {
-            Step::Read => clock.now(),
-            Step::Work(nanos) => {
+            ClockOp::Read => clock.now(),
+            ClockOp::Work(nanos) => {
                 machine.pass(Duration::from_nanos(nanos));
                 return None;
             }
-            Step::Sleep(nanos) => {
+            ClockOp::Sleep(nanos) => {
                 machine.pass(Duration::from_nanos(nanos));
                 clock.check()
             }
-            Step::Event(readings, event) => {
+            ClockOp::Event(readings, event) => {
                 machine.pending.set(Some((readings, event)));
                 return None;
             }

@@ -14,13 +14,13 @@ use crate::shared::{Found, Helper, Remote, Shared, Timer};
 
 const EACH: u64 = 2_000;
 /// Far more than any of this takes.
-const LONGEST: Duration = Duration::from_secs(60);
+const TEST_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Does `work` as long as it says that there is more, but not for ever.
 fn in_time(mut work: impl FnMut() -> bool) {
-    let deadline = Monotonic.now() + LONGEST;
+    let deadline = Monotonic.now() + TEST_TIME_LIMIT;
     while work() {
-        assert!(Monotonic.now() < deadline, "still not done after {LONGEST:?}");
+        assert!(Monotonic.now() < deadline, "still not done after {TEST_TIME_LIMIT:?}");
         thread::yield_now();
     }
 }
@@ -439,17 +439,17 @@ fn a_helper_stops_between_two_events() {
     let (go_on, may_go_on) = mpsc::channel();
     let helper = Helper::start(&timers, Duration::ZERO, move |fired| {
         began.send(fired.event).unwrap();
-        may_go_on.recv_timeout(LONGEST).unwrap();
+        may_go_on.recv_timeout(TEST_TIME_LIMIT).unwrap();
     })
     .unwrap();
-    assert_eq!(begun.recv_timeout(LONGEST), Ok(0));
+    assert_eq!(begun.recv_timeout(TEST_TIME_LIMIT), Ok(0));
     let common = timers.common.clone();
     let stopping = thread::spawn(move || helper.stop());
     in_time(|| common.lock().watch.as_ref().is_some_and(|watch| !watch.stop));
     go_on.send(()).unwrap();
     drop(go_on); // for a second event there is no permission
     stopping.join().unwrap().unwrap();
-    let turn = timers.trigger(TriggerState::Idle, Monotonic.now() + LONGEST).expect("nine are due");
+    let turn = timers.trigger(TriggerState::Idle, Monotonic.now() + TEST_TIME_LIMIT).expect("nine are due");
     let left: Vec<u32> = std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect();
     assert_eq!(left, Vec::from_iter(1..10));
 }
@@ -468,7 +468,7 @@ fn a_handler_may_panic() {
     let second = Helper::start(&timers, Duration::ZERO, move |fired| sender.send(fired.event).unwrap());
     assert!(helper.stop().is_err());
     timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 3);
-    assert_eq!(receiver.recv_timeout(LONGEST), Ok(3));
+    assert_eq!(receiver.recv_timeout(TEST_TIME_LIMIT), Ok(3));
     second.unwrap().stop().unwrap();
     assert_eq!(timers.cancel(kept), Some(2));
 }
