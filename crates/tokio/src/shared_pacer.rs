@@ -246,7 +246,7 @@ impl State {
     fn set_timer(&mut self, shared: &Arc<Shared>, now: Timestamp, from: SetFrom) -> Option<Waker> {
         let called = self.line.call(now);
         let due = self.line.due(now);
-        if self.set_to == due {
+        if self.set_to == due && !(from == SetFrom::Poll && self.timer.is_elsewhere()) {
             return called;
         }
         self.set_to = None;
@@ -257,12 +257,12 @@ impl State {
         if from == SetFrom::Anywhere && !self.timer.may_be_set_anywhere() {
             return called.or_else(|| self.line.call_first(now));
         }
-        if self.timer.is_of_the_past() {
-            // Those who wait are of another runtime.
+        if self.timer.is_elsewhere() {
+            // That runtime may have ended, or not be running; the one that polls is.
             self.timer = Timer::new(clock::now());
             self.timer.set_slack(self.slack);
-        } else if self.timer.has_ended() {
-            // This task is about to be dropped, with its runtime.
+        } else if self.timer.is_shutting_down() {
+            // So is this task's runtime, which is about to drop it.
             return called;
         }
         if self.timer.set(now, due, &Waker::from(shared.clone())) {

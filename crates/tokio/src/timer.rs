@@ -295,21 +295,19 @@ impl Timer {
         matches!(&self.owner, Owner::Soft(soft) if !soft.timers.has_ended())
     }
 
-    /// Returns whether the timers that it belongs to have ended, and this is not their runtime, shutting down.
-    ///
-    /// # Panics
-    /// If they have ended for another reason than their runtime's end.
-    #[track_caller]
-    pub(crate) fn is_of_the_past(&self) -> bool {
-        match &self.owner {
-            Owner::Soft(soft) => soft.timers.has_ended() && !soft.timers.is_shutting_down_here(),
-            _ => false,
-        }
+    /// Returns whether it belongs to another runtime than the current one, which may not be running.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(&self.owner, Owner::Soft(soft) if soft.timers.is_elsewhere())
     }
 
     /// Returns whether the timers that it belongs to have ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(&self.owner, Owner::Soft(soft) if soft.timers.has_ended())
+    }
+
+    /// Returns whether the current runtime, to which it belongs, is shutting down.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        matches!(&self.owner, Owner::Soft(soft) if soft.timers.is_shutting_down_here())
     }
 }
 

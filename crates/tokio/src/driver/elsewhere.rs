@@ -65,6 +65,10 @@ impl Timers {
         match *self {}
     }
 
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         match *self {}
     }

@@ -305,6 +305,11 @@ impl Timers {
         runtime::Handle::try_current().is_ok_and(|handle| handle.id() == self.runtime)
     }
 
+    /// Returns whether this thread is in another runtime.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        runtime::Handle::try_current().is_ok_and(|handle| handle.id() != self.runtime)
+    }
+
     /// Checks for the end of the timers; call it after scheduling.
     ///
     /// # Panics

@@ -154,6 +154,8 @@ fn a_pace_goes_on_in_another_runtime() {
                 let waits = pacer.clone();
                 tokio::spawn(async move {
                     waits.set_rate(Rate::every(HOUR).unwrap());
+                    // The first may leave at once, on a machine that stood still.
+                    waits.ready().await;
                     waits.ready().await;
                 });
                 while pacer.waiting() == 0 {
@@ -189,6 +191,25 @@ fn those_who_wait_in_another_runtime_outlive_the_first() {
                 task.await.unwrap();
             }
         });
+    });
+}
+
+/// A runtime that nobody runs at the moment wakes nobody; the one that polls does.
+#[test]
+fn a_runtime_that_stands_still_holds_up_no_other() {
+    bounded(|| {
+        let (still, runs) = (current_thread(), current_thread());
+        let pacer = every(micros(500));
+        still.block_on(async {
+            pacer.ready().await;
+            assert!(timeout(micros(10), pacer.ready()).await.is_err());
+        });
+        runs.block_on(async {
+            for _ in 0..10 {
+                pacer.ready().await;
+            }
+        });
+        drop(still);
     });
 }
 
