@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Pwait2    epoll_pwait2(timeout) ────────────────────────────▶ events
-//!      │ ENOSYS or EPERM, once: from then on
+//!      │ refused, once: from then on
 //!      ▼
 //!   Ppoll     ppoll(epoll fd, timeout) ──▶ epoll_wait(0) ───────▶ events      one more system call
 //! ```
@@ -252,10 +252,10 @@ fn collect(epoll: BorrowedFd<'_>, buffer: &mut [libc::epoll_event]) -> io::Resul
     usize::try_from(filled).map_err(|_| io::Error::last_os_error())
 }
 
-/// An old kernel returns `ENOSYS`; so do most seccomp profiles, and some return `EPERM`. The call itself
-/// returns neither.
+/// An old kernel returns `ENOSYS`, and so do most seccomp profiles; others return `EPERM`, `EACCES` or `EINVAL`. The call
+/// itself returns only the last of them: if the descriptor is none of epoll, for which the other path has the same error.
 fn is_refusal(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::PERM))
+    matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::PERM | Errno::ACCESS | Errno::INVAL))
 }
 
 /// 48 KiB of buffer, and far below the kernel's limit.
