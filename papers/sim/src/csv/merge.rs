@@ -94,8 +94,11 @@ impl Merge {
     /// Returns all lines, in the order of the points.
     ///
     /// # Errors
-    /// Says how many points are missing, and which is the first.
+    /// Says how many points are missing, and which is the first; or that nothing was added.
     pub fn finish(self) -> Result<String, MergeError> {
+        if self.files == 0 {
+            return Err(MergeError("nothing to merge: at least one part of a sweep".to_owned()));
+        }
         let points = self.sweep.map_or(0, |(_, points)| points);
         // A file may claim any number of points, so only those present are visited.
         let count = points - self.points.len();
@@ -163,6 +166,12 @@ mod tests {
         let added =
             files.iter().zip(0..).try_for_each(|(text, number)| merge.add(&format!("{number}.csv"), text));
         added.and_then(|()| merge.finish()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_merge_of_nothing_is_refused() {
+        let refused = Merge::default().finish().unwrap_err();
+        assert_eq!(refused.to_string(), "nothing to merge: at least one part of a sweep");
     }
 
     #[test]
