@@ -3,15 +3,18 @@
 //! The objects lie beside the timers rather than in them, because Python's garbage collector has to visit
 //! them all.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use softtimers::{Config, Slack, SoftTimers, Timestamp, TriggerState};
 
+use crate::seconds;
+
 pub(crate) struct Pending {
     timers: SoftTimers<usize>,
-    /// Each with its requested time, which the timers drop if it has passed already.
-    objects: Vec<Option<(Timestamp, Py<PyAny>)>>,
+    /// Each with its requested time, in seconds: some share a nanosecond, and the timers drop what has passed already.
+    objects: Vec<Option<(f64, Py<PyAny>)>>,
     free: Vec<usize>,
 }
 
@@ -22,7 +25,8 @@ impl Pending {
         Pending { timers, objects: vec![], free: vec![] }
     }
 
-    pub(crate) fn schedule(&mut self, now: Timestamp, due: Timestamp, object: Py<PyAny>) -> u64 {
+    /// `when` is not NaN.
+    pub(crate) fn schedule(&mut self, now: Timestamp, when: f64, object: Py<PyAny>) -> u64 {
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
@@ -30,8 +34,8 @@ impl Pending {
                 self.objects.len() - 1
             }
         };
-        self.objects[place] = Some((due, object));
-        self.timers.schedule_at(now, due, Slack::EXACT, place).to_bits()
+        self.objects[place] = Some((when, object));
+        self.timers.schedule_at(now, seconds::timestamp(when), Slack::EXACT, place).to_bits()
     }
 
     /// The object of a timer that was pending; the caller drops it, which may run any Python code.
@@ -49,7 +53,7 @@ impl Pending {
         while let Some(fired) = self.timers.next(&turn) {
             due.extend(self.take(fired.event));
         }
-        due.sort_by_key(|(time, _)| *time);
+        due.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         due.into_iter().map(|(_, object)| object).collect()
     }
 
@@ -66,7 +70,7 @@ impl Pending {
         self.objects.iter().flatten().map(|(_, object)| object)
     }
 
-    fn take(&mut self, place: usize) -> Option<(Timestamp, Py<PyAny>)> {
+    fn take(&mut self, place: usize) -> Option<(f64, Py<PyAny>)> {
         self.free.push(place);
         self.objects[place].take()
     }

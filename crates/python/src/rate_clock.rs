@@ -26,14 +26,17 @@ impl RateClock {
         let config = match (packets_per_second, bits_per_second, interval) {
             (Some(packets), None, None) => Rate::per_second(packets).map(PaceConfig::new),
             (None, Some(bits), None) => PaceConfig::bits_per_second(bits),
-            (None, None, Some(interval)) => Rate::every(seconds::duration(interval)).map(PaceConfig::new),
+            (None, None, Some(interval)) => {
+                let interval = seconds::setting("interval", interval, seconds::NANOSECOND)?;
+                Rate::every(interval).map(PaceConfig::new)
+            }
             _ => {
                 let wanted = "give one of packets_per_second, bits_per_second and interval";
                 return Err(PyValueError::new_err(wanted));
             }
         };
         let mut config = config.map_err(refused)?;
-        config.catch_up = CatchUp::within(seconds::duration(catch_up));
+        config.catch_up = CatchUp::within(seconds::setting("catch_up", catch_up, 0.0)?);
         softtimers::RateClock::new(config).map(|clock| RateClock(Mutex::new(clock))).map_err(refused)
     }
 

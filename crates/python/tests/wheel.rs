@@ -104,7 +104,8 @@ fn own_tests_pass(package: &Path, files: &[&str]) {
 }
 
 /// They import nothing but the package.
-const OWN_TESTS: [&str; 5] = ["test_asyncio", "test_page", "test_pacer", "test_sim", "test_values"];
+const OWN_TESTS: [&str; 6] =
+    ["test_asyncio", "test_page", "test_pacer", "test_replaced", "test_sim", "test_values"];
 
 #[test]
 fn timers_pacer_and_simulator_do_what_they_say() {

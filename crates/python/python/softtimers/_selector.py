@@ -1,4 +1,4 @@
-"""``Selector``: epoll with time-outs in nanoseconds, which timers also end."""
+"""``Selector``: epoll with time-outs in nanoseconds."""
 
 import os
 import select
@@ -30,7 +30,7 @@ class _Keys(Mapping):
 
 class Selector(selectors.BaseSelector):
     """A selector over epoll. Its time-outs are exact to the nanosecond, where ``selectors.EpollSelector`` rounds them up
-    to a millisecond; ``select`` returns early also when a timer of ``poller`` is due.
+    to a millisecond.
     """
 
     def __init__(self):

@@ -16,12 +16,13 @@ heap. Everything else is ``asyncio.SelectorEventLoop``. All times are seconds, a
 from __future__ import annotations
 
 import asyncio
+import heapq
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Coroutine, Optional, TypeVar
 
 from ._selector import Selector
-from ._softtimers import RateClock, TimerSlack
+from ._softtimers import OtherClock, RateClock, Timers, TimerSlack
 
 __all__ = ["EventLoop", "EventLoopPolicy", "Pacer", "new_event_loop", "run"]
 
@@ -40,15 +41,19 @@ class EventLoop(asyncio.SelectorEventLoop):
     Timers run in the order of their times, those of equal times in the order of their calls. While the loop runs, its
     thread's timer slack is 1 ns. Threads and processes started meanwhile inherit that, which only costs them more
     wake-ups.
+
+    In debug mode, under a clock that is not the kernel's, and from when anything looks at ``_scheduled``, the timers are in
+    asyncio's own heap, which that gives, and asyncio's own code serves them; the wait stays exact.
     """
+
+    # None while the heap has them; also for asyncio's constructor.
+    _timers: Optional[Timers] = None
 
     def __init__(self) -> None:
         selector = Selector()
         self._poller = selector.poller
         super().__init__(selector)
-        # Once a turn: looked up once, and descriptors only where one is ready.
-        self._process_descriptors = super()._process_events
-        self._due = self._poller.due
+        self._timers = Timers()
 
     def run_forever(self) -> None:
         with TimerSlack():
@@ -56,49 +61,71 @@ class EventLoop(asyncio.SelectorEventLoop):
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.TimerHandle:
         """Calls ``callback(*args)`` at the time ``when``, in seconds of ``time()``; never earlier."""
-        if when is None:
-            raise TypeError("when cannot be None")
-        return self._timer(when, callback, args, context)
-
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        """Calls ``callback(*args)`` after ``delay`` seconds; never earlier."""
-        if delay is None:
-            raise TypeError("delay must not be None")
-        # Not by call_at: that call would be a fifth of a timer's cost.
-        return self._timer(self.time() + delay, callback, args, context)
-
-    def _timer(self, when: float, callback: Callable[..., object], args: Any, context: Any) -> asyncio.TimerHandle:
-        self._check_closed()
-        if self._debug:
-            self._check_thread()
-            self._check_callback(callback, "call_at")
-        timer = TimerHandle(when, callback, args, self, context)
-        if timer._source_traceback:
+        timers = self._timers
+        if timers is not None and not (self._debug or self._closed):
+            timer = TimerHandle(when, callback, args, self, context)
+            number = timers.schedule(when, timer)
+            if number is not None:
+                timer.number = number
+                timer._scheduled = True
+                return timer
+        standard = super().call_at(when, callback, *args, context=context)
+        if standard._source_traceback:
             # Down to the line that made the timer.
-            del timer._source_traceback[-2:]
-        timer.number = self._poller.schedule(when, timer)
-        return timer
+            del standard._source_traceback[-1]
+        return standard
 
     def close(self) -> None:
         super().close()
         # A selector that replaced ours does not close it.
         self._poller.close()
-        self._due.clear()
+
+    @property
+    def _scheduled(self) -> list[asyncio.TimerHandle]:
+        """asyncio's heap. It has all timers from the first time that it is asked for, by a program or by asyncio's code."""
+        timers = self._timers
+        if timers is not None:
+            self._timers = None
+            self._heap = timers.take()
+            # Some within a nanosecond of each other may have changed places.
+            heapq.heapify(self._heap)
+        return self._heap
+
+    @_scheduled.setter
+    def _scheduled(self, heap: list[asyncio.TimerHandle]) -> None:
+        self._timers = None
+        self._heap = heap
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         # asyncio's own tests make handles without a loop.
-        if isinstance(handle, TimerHandle):
-            self._poller.cancel(handle.number)
+        if self._timers is None or not isinstance(handle, TimerHandle):
+            super()._timer_handle_cancelled(handle)
+        else:
+            self._timers.cancel(handle.number)
+            handle._scheduled = False
 
-    def _process_events(self, event_list: Any) -> None:
-        # As in asyncio: callbacks of descriptors first, then those of timers.
-        if event_list:
-            self._process_descriptors(event_list)
-        due = self._due
-        if due:
-            # No call, after which a signal's handler may raise (from Python 3.10 on): a timer that stays in the list runs twice.
-            self._ready += due
-            del due[:]
+    def _run_once(self) -> None:
+        """A turn of asyncio's, but that the timers are in a wheel."""
+        timers, ready = self._timers, self._ready
+        if timers is None or self._debug:
+            return super()._run_once()
+        timeout: Optional[float] = None
+        try:
+            if ready or self._stopping:
+                timeout = 0
+            elif timers:
+                timeout = timers.left(self.time())
+            self._process_events(self._selector.select(timeout))
+            # As in asyncio: callbacks of descriptors first, then those of timers.
+            if timers:
+                timers.run_due(self.time(), ready)
+        except OtherClock:
+            return super()._run_once()
+        # What they add is for the next turn, so that timers of no time leave some for descriptors.
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
 
 def new_event_loop() -> EventLoop:
@@ -153,10 +180,13 @@ class Pacer:
 
         A cancelled call counts none. Each call lets the loop run, even when the time has come already.
         """
+        loop = asyncio.get_running_loop()
+        # A virtual clock's, if it is one. Loops that are not asyncio's may count whole milliseconds, as uvloop does.
+        clock = loop.time if isinstance(loop, asyncio.BaseEventLoop) else time.monotonic
         delay = 0.0
         while True:
             await asyncio.sleep(delay)
-            now = time.monotonic()
+            now = clock()
             if self._next is None:
                 self._next = self._clock.start(now)
             delay = self._next - now

@@ -1,6 +1,7 @@
 """Paced departures."""
 
 import asyncio
+import math
 import socket
 import statistics
 import struct
@@ -120,6 +121,16 @@ class PacerTest(unittest.TestCase):
                 Pacer(**wrong)
         with self.assertRaises(OverflowError):
             Pacer(packets_per_second=-1)
+
+    def test_a_time_that_is_none_is_refused_and_named(self):
+        for wrong in (math.nan, -1, -1e-320, -math.inf, 1e-320, 9e-10):
+            with self.assertRaisesRegex(ValueError, f"^interval={float(wrong)!r}: seconds from a nanosecond"):
+                Pacer(interval=wrong)
+            with self.assertRaisesRegex(ValueError, f"^catch_up={float(wrong)!r}: zero, or seconds"):
+                Pacer(interval=1, catch_up=wrong)
+        for right in (0, -0.0, 1e-9, 3600, math.inf):
+            Pacer(interval=1, catch_up=right)
+        Pacer(interval=1e-9)
 
 
 if __name__ == "__main__":

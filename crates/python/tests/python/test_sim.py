@@ -103,6 +103,10 @@ class ValuesTest(unittest.TestCase):
 
 
 class TextTest(unittest.TestCase):
+    def test_a_merge_of_nothing_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "nothing to merge"):
+            sim.merge([])
+
     def test_parts_are_merged_in_any_order_and_only_with_their_own(self):
         sweep = {"experiment": "slowstart", "axes": {"packets": [5, 20, 100]}, "seed": 7}
         whole = sim.csv(**sweep)
