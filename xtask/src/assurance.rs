@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Package;
 use softtimers_measure::machine::Machine;
-use softtimers_measure::result::{Cell, Results, Table};
+use softtimers_trials::result::{Cell, Results, Table};
 
 use crate::program::{self, cargo, cargo_of, output, program as command};
 use crate::report::{Outcome, stopwatch};
@@ -191,18 +191,22 @@ pub(crate) fn fuzzing(workspace: &Workspace, effort: &Effort) -> Result<Outcome>
     if !program::works(cargo_of(&nightly, root).args(["fuzz", "--version"])) {
         return Ok(Outcome::skipped("no nightly, or no cargo-fuzz, is installed"));
     }
-    let list = output(cargo_of(&nightly, root).args(["fuzz", "list"]))?;
-    let targets: Vec<_> = list.split_whitespace().collect();
+    let folders = [root.to_owned(), root.join("papers")];
+    let mut targets = vec![];
+    for folder in &folders {
+        let list = output(cargo_of(&nightly, folder).args(["fuzz", "list"]))?;
+        targets.extend(list.split_whitespace().map(|target| (folder, target.to_owned())));
+    }
     ensure!(!targets.is_empty(), "fuzz/ has no target");
     let columns = [("target", 0), ("inputs tried", 0), ("seconds", 0), ("branches seen", 0), ("findings", 0)];
     let mut table = Table::new("fuzzing", &columns);
     let (mut problems, mut all) = (vec![], 0.0);
-    for target in &targets {
+    for (folder, target) in &targets {
         // New inputs go to the first directory; the other one is maintained by hand.
         let (grown, kept) = (format!("fuzz/grown/{target}"), format!("fuzz/corpus/{target}"));
-        fs::create_dir_all(root.join(&grown))?;
+        fs::create_dir_all(folder.join(&grown))?;
         let limit = format!("-max_total_time={}", effort.fuzz);
-        let mut cargo = cargo_of(&nightly, root);
+        let mut cargo = cargo_of(&nightly, folder);
         cargo.args(["fuzz", "run", target, &grown, &kept, "--", &limit, "-print_final_stats=1"]);
         let run = Logged::of(&mut cargo, workspace, &format!("fuzz-{target}"))?;
         let tried = run.last("stat::number_of_executed_units: ").unwrap_or(0.0);
@@ -210,7 +214,7 @@ pub(crate) fn fuzzing(workspace: &Workspace, effort: &Effort) -> Result<Outcome>
         problems.extend(run.problem(tried > 0.0));
         let findings = if run.well { 0.0 } else { 1.0 };
         table.row([
-            (*target).into(),
+            target.as_str().into(),
             tried.into(),
             run.seconds.into(),
             run.last(" cov: ").into(),

@@ -10,7 +10,7 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    dependencies, header, instructions, licences, links, objects, packages, programs, readme, registry, site,
+    dependencies, header, instructions, licences, links, objects, packages, programs, readme, render, site,
     toolchains,
 };
 
@@ -27,30 +27,21 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("lock files", || in_each(root, lock_file));
     report.step("links", || Ok(links::check(root, &pages)));
     report.step("README", || Ok(readme::check(&pages)));
-    report.step("links on registries", || Ok(registry::check(workspace, &pages)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
     report.step("BPF objects", || objects::check(root));
-    report.step("dependencies", || Ok(dependencies::check(workspace)));
-    report.step("licences", || licences::check(workspace));
+    report.step("dependencies", || dependencies::check(workspace));
+    report.step("licences", || each(workspace, licences::check));
     report.step("cargo deny", || tool(root, &["deny", "check", "licenses", "bans", "sources"]));
-    report.step("packages", || packages::check(workspace));
-    report.step("oldest Rust stated", || Ok(toolchains::msrv_stated(workspace)));
+    report.step("packages", || each(workspace, packages::check));
+    report.step("oldest Rust stated", || each(workspace, |one| Ok(toolchains::msrv_stated(one))));
     tests(workspace, kept, &pages, report);
-    report.step("published tables", || {
-        // With the features of the whole workspace, as the tests were built.
-        let built = program::check(cargo(root).args(["build", "--workspace", "--bin", "softtimers-lab"]))?;
-        if matches!(built, Outcome::Failed(_)) {
-            return Ok(built);
-        }
-        let lab = workspace.target("debug/softtimers-lab");
-        program::check(program::program(lab, root).args(["render", "--check"]))
-    });
-    report.step("examples", || examples(workspace));
+    report.step("published tables", || Ok(render(true)));
+    report.step("examples", || each(workspace, examples));
     programs::run(workspace, report);
-    report.step("clippy", || clippy(root));
-    report.step("features of crates", || features_of_crates(root));
-    report.step("documentation", || documentation(root));
+    report.step("clippy", || in_workspaces(root, clippy));
+    report.step("features of crates", || in_workspaces(root, features_of_crates));
+    report.step("documentation", || in_workspaces(root, documentation));
     report.step("site", || site::built(workspace, None));
     report.step("site in a browser", || site::shown(workspace, None));
     report.step("no_std build", || toolchains::no_std_build(root));
@@ -81,7 +72,7 @@ fn documentation(root: &Path) -> Result<Outcome> {
     program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
 }
 
-/// Runs the tests, then checks the claims of docs/features.toml and the pages about them.
+/// Runs the tests, then checks the claims of papers/features.toml and the pages about them.
 fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mut Report) {
     let mut tests = Tests::default();
     report.step("tests", || {
@@ -94,7 +85,9 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
         report.step("claims", || {
             let root = workspace.root();
             // The tests have built only the programs that they run.
-            program::must(cargo(root).args(["build", "--quiet", "--workspace", "--bins"]))?;
+            for workspace in workspace.all()? {
+                program::must(cargo(workspace.root()).args(["build", "--quiet", "--workspace", "--bins"]))?;
+            }
             claims::check(&Features::read(root)?, workspace, &tests.statuses)
         });
         report.step("promises of docs/", || Ok(claims::promises(pages, &tests.statuses)));
@@ -120,15 +113,47 @@ fn examples(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// Checks each workspace of the project: two are next to this one, with lock files of their own.
+/// The workspaces of the project, each with a lock file of its own.
+const WORKSPACES: [&str; 6] = [".", "papers", "bench", "examples", "fuzz", "papers/fuzz"];
+
+/// Checks each workspace of the project.
 fn in_each(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
-    let mut problems = vec![];
-    for directory in [".", "examples", "fuzz"] {
-        if let Outcome::Failed(found) = check(&root.join(directory))? {
-            problems.extend(found.into_iter().map(|problem| format!("{directory}: {problem}")));
+    in_folders(root, &WORKSPACES, check)
+}
+
+/// Checks the product's workspace, and those of papers and benches.
+fn in_workspaces(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
+    in_folders(root, &WORKSPACES[..3], check)
+}
+
+fn in_folders(
+    root: &Path,
+    folders: &[&str],
+    check: impl Fn(&Path) -> Result<Outcome>,
+) -> Result<Outcome> {
+    let (mut problems, mut skipped) = (vec![], None);
+    for folder in folders {
+        match check(&root.join(folder))? {
+            Outcome::Failed(found) => {
+                problems.extend(found.into_iter().map(|problem| format!("{folder}: {problem}")));
+            }
+            Outcome::Skipped(reason) => skipped = Some(reason),
+            Outcome::Passed(_) => {}
         }
     }
-    Ok(Outcome::of(problems, "3 workspaces"))
+    Ok(match skipped.filter(|_| problems.is_empty()) {
+        Some(reason) => Outcome::skipped(reason),
+        None => Outcome::of(problems, format!("{} workspaces", folders.len())),
+    })
+}
+
+/// Checks the members of the product's workspace, and those of papers and benches.
+fn each(workspace: &Workspace, check: impl Fn(&Workspace) -> Result<Outcome>) -> Result<Outcome> {
+    let all = workspace.all()?;
+    in_folders(workspace.root(), &WORKSPACES[..3], |folder| {
+        let one = all.iter().find(|one| one.root() == folder);
+        one.map_or_else(|| Ok(Outcome::failed("no workspace")), &check)
+    })
 }
 
 fn lock_file(directory: &Path) -> Result<Outcome> {

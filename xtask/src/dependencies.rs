@@ -3,18 +3,20 @@
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
 //!   softtimers ◄ measure ◄ load, forward, run                  softtimers ◄ tokio ◄ quinn      wan ◄ capi
-//!   softtimers, poll, measure, sim ◄ python
-//!   core ◄ bpf ◄ forward, cli      lab: all but cli; nothing on cli and lab
+//!   softtimers ◄ python      core ◄ bpf ◄ forward      nothing on cli
+//!   crates ◄ papers, bench     no crate of the product depends on those, not even for its tests
 //! ```
 //!
 //! The simulator never depends on `softtimers`, so it cannot read a real clock by accident; core depends on no crate,
 //! so it can be used anywhere. Dev-dependencies count: a test that needs a higher crate belongs into that crate. Cargo
 //! itself rejects cycles.
 
+use anyhow::Result;
+use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 use crate::report::Outcome;
-use crate::workspace::Workspace;
+use crate::workspace::{BESIDE, Workspace};
 
 const CORE: &str = "softtimers-core";
 const POLL: &str = "softtimers-poll";
@@ -39,22 +41,48 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-capi", &[CORE, POLL, LOOPS, "softtimers-wan"]),
-    ("softtimers-python", &[CORE, POLL, LOOPS, "softtimers-measure", "softtimers-sim"]),
+    ("softtimers-python", &[LOOPS]),
     ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure", "softtimers-bpf"]),
 ];
 
 /// No crate depends on these.
-const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "xtask"];
+const TOP: &[&str] = &["softtimers-cli", "softtimers-papers", "softtimers-lab", "xtask"];
 
 /// Heavy dependencies: at most one published crate has each, so that no other waits for it.
 const HEAVY: &[&str] = &["quinn", "aya", "clap", "pyo3"];
 
-/// The program, whose sources are also compiled into the fuzz targets.
-const PROGRAM: &str = "softtimers-cli";
+/// The programs, whose sources are also compiled into the fuzz targets of their workspace.
+const PROGRAMS: [(&str, &str); 2] = [("softtimers-cli", "."), ("softtimers-papers", "papers")];
 
-/// Checks the manifests of all members.
-pub(crate) fn check(workspace: &Workspace) -> Outcome {
-    let mut problems: Vec<_> = workspace.members().flat_map(|member| wrong(member, workspace)).collect();
+/// Checks the manifests of the members of all workspaces.
+///
+/// # Errors
+/// If cargo fails.
+pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
+    let mut problems: Vec<_> = workspace.members().flat_map(|member| beside(member, workspace)).collect();
+    let mut count = 0;
+    for workspace in workspace.all()? {
+        problems.extend(problems_of(&workspace));
+        count += workspace.members().count();
+    }
+    for (program, folder) in PROGRAMS {
+        let around = Workspace::around(&workspace.root().join(folder))?;
+        problems.extend(missing_to_fuzz(&around, program));
+    }
+    Ok(Outcome::of(problems, format!("{count} crates")))
+}
+
+/// Returns the dependencies of a member of the product on crates of papers or benches.
+fn beside(member: &Package, workspace: &Workspace) -> Vec<String> {
+    let folders = BESIDE.map(|folder| workspace.root().join(folder));
+    let leads = |path: &Utf8PathBuf| folders.iter().any(|folder| path.as_std_path().starts_with(folder));
+    let wrong = member.dependencies.iter().filter(|needed| needed.path.as_ref().is_some_and(leads));
+    wrong.map(|needed| format!("{} may not depend on {}: the product stands alone", member.name, needed.name)).collect()
+}
+
+/// Returns what is wrong with the dependencies within a workspace.
+fn problems_of(workspace: &Workspace) -> Vec<String> {
+    let mut problems: Vec<_> = workspace.members().flat_map(wrong).collect();
     let core = workspace.member(CORE).into_iter().flat_map(outside);
     problems.extend(core.map(|name| format!("{CORE} depends on {name}; it may depend on nothing")));
     for heavy in HEAVY {
@@ -68,22 +96,21 @@ pub(crate) fn check(workspace: &Workspace) -> Outcome {
             problems.push(format!("{heavy} is in {}; only one crate may have it", owners.join(" and ")));
         }
     }
-    problems.extend(missing_to_fuzz(workspace));
-    Outcome::of(problems, format!("{} crates", workspace.members().count()))
+    problems
 }
 
 /// Returns dependencies of the program that the fuzz targets' package lacks, or has with fewer features, so that it
 /// would not build.
-fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
-    let program = workspace.member(PROGRAM).into_iter().flat_map(|program| &program.dependencies);
+fn missing_to_fuzz(workspace: &Workspace, program: &str) -> Vec<String> {
+    let program = workspace.member(program).into_iter().flat_map(|program| &program.dependencies);
     let needed: Vec<_> = program.filter(|needed| needed.kind == DependencyKind::Normal).collect();
     if needed.is_empty() {
         return vec![];
     }
     let manifest = workspace.root().join("fuzz/Cargo.toml");
-    let metadata = match MetadataCommand::new().manifest_path(manifest).no_deps().exec() {
+    let metadata = match MetadataCommand::new().manifest_path(&manifest).no_deps().exec() {
         Ok(metadata) => metadata,
-        Err(error) => return vec![format!("fuzz/Cargo.toml: {error}")],
+        Err(error) => return vec![format!("{}: {error}", manifest.display())],
     };
     let has = |needed: &Dependency| {
         let mut all = metadata.packages.iter().flat_map(|package| &package.dependencies);
@@ -92,13 +119,13 @@ fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
         })
     };
     let missing = needed.into_iter().filter(|needed| !has(needed));
-    missing.map(|one| format!("fuzz/Cargo.toml lacks {}, features {:?}", one.name, one.features)).collect()
+    missing.map(|one| format!("{} lacks {}, features {:?}", manifest.display(), one.name, one.features)).collect()
 }
 
 /// Returns the wrong dependencies of one member.
-fn wrong(member: &Package, workspace: &Workspace) -> Vec<String> {
+fn wrong(member: &Package) -> Vec<String> {
     let names = member.dependencies.iter().map(|dependency| dependency.name.as_str());
-    let inside = names.filter(|name| workspace.member(name).is_some());
+    let inside = names.filter(|name| name.starts_with("softtimers"));
     let allowed = MAY_DEPEND_ON.iter().find(|(name, _)| member.name == *name);
     let wrong =
         inside.filter(|name| TOP.contains(name) || allowed.is_some_and(|(_, may)| !may.contains(name)));
@@ -139,12 +166,9 @@ mod tests {
 
     fn found(name: &str, crates: &[(&str, &str)]) -> Vec<String> {
         let directory = std::env::temp_dir().join(format!("softtimers-{name}-{}", std::process::id()));
-        let outcome = check(&workspace(&directory, crates));
+        let problems = problems_of(&workspace(&directory, crates));
         fs::remove_dir_all(&directory).unwrap();
-        match outcome {
-            Outcome::Failed(problems) => problems,
-            Outcome::Passed(_) | Outcome::Skipped(_) => vec![],
-        }
+        problems
     }
 
     #[test]

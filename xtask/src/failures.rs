@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use softtimers_measure::machine::Machine;
-use softtimers_measure::result::{Cell, Results, Table};
+use softtimers_trials::result::{Cell, Results, Table};
 
 use crate::program::{self, cargo, output};
 use crate::report::Outcome;

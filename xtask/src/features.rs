@@ -1,4 +1,4 @@
-//! `docs/features.toml`: every row of the papers, and its state.
+//! `papers/features.toml`: every row of the papers, and its state.
 //!
 //! A row is a claim. `shown` names its evidence ([`Level`]), `documented` names the sentence, `refused` the reason; the
 //! first two are verified: [`claims`] against the tests that ran, [`outputs`] against the kept output of commands,
@@ -18,8 +18,8 @@ use serde::Deserialize;
 use crate::links;
 use crate::report::Outcome;
 
-const SOURCE: &str = "docs/features.toml";
-const PAGE: &str = "docs/features.md";
+const SOURCE: &str = "papers/features.toml";
+const PAGE: &str = "papers/docs/features.md";
 
 /// A row of the table.
 #[derive(Debug, Deserialize)]

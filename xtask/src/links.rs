@@ -18,7 +18,7 @@ use std::path::Path;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::report::Outcome;
-use crate::workspace::Page;
+use crate::workspace::{DOCS, Page};
 
 /// Finds each link and picture of a page, and its destination.
 pub(crate) fn links(text: &str) -> impl Iterator<Item = (Range<usize>, String)> {
@@ -32,7 +32,7 @@ pub(crate) fn links(text: &str) -> impl Iterator<Item = (Range<usize>, String)> 
     )
 }
 
-/// Checks every page, and that the table of contents has each page of `docs/` once and nothing else.
+/// Checks every page, and that the table of contents has each page of the folders of pages once and nothing else.
 pub(crate) fn check(root: &Path, pages: &[Page]) -> Outcome {
     let (mut problems, mut count) = (vec![], 0);
     for page in pages {
@@ -45,17 +45,32 @@ pub(crate) fn check(root: &Path, pages: &[Page]) -> Outcome {
         }
     }
     let contents = pages.iter().find(|page| page.path == CONTENTS);
-    let listed: Vec<_> = contents.into_iter().flat_map(|page| links(&page.text)).map(|(_, to)| to).collect();
-    for page in pages.iter().filter_map(|page| page.path.strip_prefix("docs/")) {
-        let times = listed.iter().filter(|to| *to == page).count();
-        if times != 1 && page != "SUMMARY.md" && !page.contains('/') {
-            problems.push(format!("{CONTENTS} has {page} {times} times"));
+    let listed = contents.into_iter().flat_map(|page| links(&page.text));
+    let listed: Vec<_> = listed.map(|(_, to)| resolved("docs", &to)).collect();
+    for Page { path, .. } in pages {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let times = listed.iter().filter(|to| *to == path).count();
+        if times != 1 && path != CONTENTS && DOCS.contains(&folder) {
+            problems.push(format!("{CONTENTS} has {path} {times} times"));
         }
     }
     Outcome::of(problems, format!("{count} links"))
 }
 
 const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// Returns where a relative path leads from a folder, as a path from the root.
+pub(crate) fn resolved(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
 
 /// Returns why a link of the file `from` has no target, if so.
 pub(crate) fn problem(root: &Path, from: &Path, target: &str) -> Option<String> {

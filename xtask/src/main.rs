@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   ci ────▶ format, links, features, header, licences, …         seconds: no build
-//!            clippy ─▶ tests ─▶ claims of docs/features.toml ─▶ …  minutes: one build
+//!            clippy ─▶ tests ─▶ claims of papers/features.toml ─▶ …  minutes: one build
 //!   full ──▶ ci, then all of examples/, Miri, loom, fuzzing, …     nightly tools, hours
 //! ```
 
@@ -26,7 +26,6 @@ mod packages;
 mod program;
 mod programs;
 mod readme;
-mod registry;
 mod release;
 mod report;
 mod site;
@@ -62,7 +61,7 @@ enum Task {
     },
     /// Compile what ci compiles after the tests, while they run
     Ahead,
-    /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of docs/outputs
+    /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of papers/outputs
     Full {
         /// As for ci
         #[arg(long, value_name = "FILE")]
@@ -79,12 +78,12 @@ enum Task {
         #[arg(long)]
         bless: bool,
     },
-    /// Write docs/features.md from docs/features.toml
+    /// Write papers/docs/features.md from papers/features.toml
     Features {
         /// Only report whether it is out of date
         #[arg(long, conflicts_with = "store")]
         check: bool,
-        /// Run the commands that show these rows, or all, and keep what they print in docs/outputs
+        /// Run the commands that show these rows, or all, and keep what they print in papers/outputs
         #[arg(long)]
         store: bool,
         #[arg(value_name = "ROW", requires = "store")]
@@ -108,11 +107,22 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim check
+    /// List every test of the three workspaces, doc tests too, as `package::target::path`
+    ///
+    /// To be compared before and after a change that moves some. Builds all tests.
+    Names,
+    /// Write the simulated tables of papers/docs/papers.md, hip.md and sim.md, and the picture of sim.md, which tests check
     /// against the simulator
     Papers,
-    /// Write docs/output.md from the labels of the command's reports, which a test of softtimers-cli holds against them
+    /// Write docs/output.md and papers/docs/sim-output.md from the labels of the commands' reports, which tests hold against
+    /// them
     Output,
+    /// Write the tables and pictures of README.md and the pages from docs/data
+    Render {
+        /// Only report what is out of date
+        #[arg(long)]
+        check: bool,
+    },
     /// Build the documentation of docs/ into target/site; needs mdbook
     Site {
         /// Address of the root of the sources; links to them lead there
@@ -181,10 +191,33 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Header { check: false } => header::write(root),
         Task::Objects { check: true } => objects::check(root),
         Task::Objects { check: false } => objects::write(root),
-        Task::Papers => blessed(root, &["softtimers-sim", "--test", "pages"]),
-        Task::Output => blessed(root, &["softtimers-cli", "--lib", "commands::output_page"]),
+        Task::Names => tests::names(&workspace),
+        Task::Papers => {
+            let papers = root.join("papers");
+            let tables = blessed(&papers, &["softtimers-sim", "--test", "pages"])?;
+            if matches!(tables, Outcome::Failed(_)) {
+                return Ok(tables);
+            }
+            blessed(&papers, &["softtimers-papers-bench", "--lib", "livelock"])
+        }
+        Task::Output => {
+            let page = blessed(root, &["softtimers-cli", "--lib", "commands::output_tests"])?;
+            if matches!(page, Outcome::Failed(_)) {
+                return Ok(page);
+            }
+            blessed(&root.join("papers"), &["softtimers-papers", "--lib", "commands::output_tests"])
+        }
+        Task::Render { check } => Ok(render(check)),
         Task::Site { sources, browser: true } => site::shown(&workspace, sources.as_deref()),
         Task::Site { sources, browser: false } => site::built(&workspace, sources.as_deref()),
+    }
+}
+
+/// Renders the pages.
+fn render(check: bool) -> Outcome {
+    match softtimers_pages::render::run(check) {
+        Ok(()) => Outcome::passed(""),
+        Err(error) => Outcome::failed(format!("{error:#}")),
     }
 }
 

@@ -59,10 +59,14 @@ pub(crate) fn run(workspace: &Workspace, chosen: &[String], report: &mut Report)
 
 const UPLOAD: &str = "\
 - git tag --annotate vVERSION && git push --tags
-- cargo publish --workspace
-- hand out target/debian/*.deb and target/image (softtimers, and the licences beside it) with their sums";
+- cargo publish --workspace, then the same in papers/
+- hand out target/debian/*.deb and target/image (both programs, and the licences beside them) with their sums";
 
 const COMMAND: &str = "softtimers-cli";
+
+/// What is handed out: the folder of its workspace, its package and its program.
+const PROGRAMS: [(&str, &str, &str); 2] =
+    [("", COMMAND, "softtimers"), ("papers", "softtimers-papers", "softtimers-papers")];
 
 /// Checks that all crates have one version, and that the changelog has a section for it.
 fn changelog(workspace: &Workspace) -> Result<Outcome> {
@@ -103,13 +107,15 @@ fn static_binary(workspace: &Workspace) -> Result<Outcome> {
     if !Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).is_dir() {
         return Ok(Outcome::skipped(format!("`rustup target add {musl}` brings what it needs")));
     }
-    let mut build = cargo(root);
-    build.args(["build", "--release", "--locked", "-p", COMMAND, "--target", &musl]);
-    must(nameless(&mut build, workspace).arg("--target-dir").arg(workspace.target("shipped")))?;
     let image = workspace.target("image");
     fs::create_dir_all(&image)?;
-    let built = workspace.target("shipped").join(musl).join("release/softtimers");
-    must(command("strip", root).arg("-o").arg(image.join("softtimers")).arg(built))?;
+    for (folder, package, program) in PROGRAMS {
+        let mut build = cargo(&root.join(folder));
+        build.args(["build", "--release", "--locked", "-p", package, "--target", &musl]);
+        must(nameless(&mut build, workspace).arg("--target-dir").arg(workspace.target("shipped")))?;
+        let built = workspace.target("shipped").join(&musl).join("release").join(program);
+        must(command("strip", root).arg("-o").arg(image.join(program)).arg(built))?;
+    }
     for file in ["Containerfile", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root.join(file), image.join(file)).with_context(|| format!("no {file}"))?;
     }
@@ -157,8 +163,10 @@ fn debian(workspace: &Workspace) -> Result<Outcome> {
             "two of them are made of the C library, which step `library` has not built",
         ));
     }
-    let mut build = cargo(root);
-    must(nameless(build.args(["build", "--release", "--locked", "-p", COMMAND]), workspace))?;
+    for (folder, package, _) in PROGRAMS {
+        let mut build = cargo(&root.join(folder));
+        must(nameless(build.args(["build", "--release", "--locked", "-p", package]), workspace))?;
+    }
     pages(workspace)?;
     for words in [
         &["-p", COMMAND][..],
@@ -170,7 +178,7 @@ fn debian(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed("3 packages in target/debian"))
 }
 
-/// Writes manual pages and completions by the command itself, licences, and examples of systemd units for the package.
+/// Writes manual pages and completions by the commands themselves, of which the first finds the other beside it, licences, and examples of systemd units for the package.
 fn pages(workspace: &Workspace) -> Result<()> {
     let (program, to) = (workspace.target("release/softtimers"), workspace.target("release/pages"));
     let says = |words: &[&str]| output(command(&program, workspace.root()).args(words));
@@ -189,8 +197,11 @@ fn pages(workspace: &Workspace) -> Result<()> {
         pages.push(format!("{name}.1"));
     }
     must(command("gzip", &to).args(["-9", "-n", "-f"]).args(pages))?;
+    let papers = workspace.target("release/softtimers-papers");
     for shell in ["bash", "zsh", "fish"] {
         fs::write(to.join(shell), says(&["completions", shell])?)?;
+        let script = output(command(&papers, workspace.root()).args(["completions", shell]))?;
+        fs::write(to.join(format!("{shell}-papers")), script)?;
     }
     for unit in ["softtimers-wan.service", "softtimers-forward.service"] {
         let text = fs::read_to_string(workspace.root().join("docs").join(unit)).context(unit)?;
@@ -210,8 +221,10 @@ fn nameless<'a>(cargo: &'a mut Command, workspace: &Workspace) -> &'a mut Comman
 /// Returns the licences of all third-party code that is built in: each text once, below the names of its crates.
 fn notices(workspace: &Workspace) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for name in [COMMAND, "softtimers-capi"] {
-        let member = workspace.member(name).with_context(|| format!("there is no {name}"))?;
+    let all = workspace.all()?;
+    for name in [COMMAND, "softtimers-capi", "softtimers-papers"] {
+        let found = all.iter().find_map(|one| Some((one, one.member(name)?)));
+        let (workspace, member) = found.with_context(|| format!("there is no {name}"))?;
         for package in workspace.built_into(member) {
             let licence = package.license.as_deref().unwrap_or("not said");
             let who = format!("{} {}, {licence}", package.name, package.version);

@@ -1,11 +1,11 @@
-//! `cargo xtask site`: the documentation of `docs/` as a site, by mdBook.
+//! `cargo xtask site`: the documentation of `docs/`, `papers/docs/` and `bench/docs/` as a site, by mdBook.
 //!
 //! The pages are written for readers of the repository, where `../crates/…` is a link to a source file. A site does not
 //! have these files, so the pages are copied to `target/site-src` first, and such links become links to the published
 //! sources, or plain paths.
 //!
 //! ```text
-//!   docs/ ──▶ target/site-src ── mdbook ──▶ target/site ──▶ addresses: does each link lead somewhere?
+//!   docs/, papers/docs/, bench/docs/ ──▶ target/site-src ── mdbook ──▶ target/site ──▶ addresses: does each link lead somewhere?
 //!                                                └────────▶ browser: is anything cut off, or too pale?
 //! ```
 
@@ -17,10 +17,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::links::links;
+use crate::links::{links, resolved};
 use crate::program::{self, program as command};
 use crate::report::Outcome;
-use crate::workspace::Workspace;
+use crate::workspace::{DOCS, Workspace};
 
 /// Builds the site, and follows its links; skipped without mdBook.
 ///
@@ -33,8 +33,13 @@ pub(crate) fn built(workspace: &Workspace, sources: Option<&str>) -> Result<Outc
     }
     let (copy, site) = (workspace.target("site-src"), workspace.target("site"));
     program::must(command("rm", root).arg("-rf").arg(&copy))?;
-    program::must(command("cp", root).arg("-r").arg("docs").arg(&copy))?;
-    rewrite(&copy, sources)?;
+    fs::create_dir_all(&copy)?;
+    for folder in DOCS {
+        program::must(command("cp", root).arg("-r").arg(format!("{folder}/.")).arg(copy.join("")))?;
+    }
+    for folder in DOCS {
+        rewrite(&root.join(folder), folder, &copy, sources)?;
+    }
     let built = program::check(command("mdbook", root).arg("build").arg(&copy).arg("--dest-dir").arg(&site))?;
     if !matches!(built, Outcome::Passed(_)) {
         return Ok(built);
@@ -54,27 +59,38 @@ pub(crate) fn shown(workspace: &Workspace, sources: Option<&str>) -> Result<Outc
     }
 }
 
-fn rewrite(copy: &Path, sources: Option<&str>) -> Result<()> {
-    for entry in fs::read_dir(copy).with_context(|| format!("cannot list {}", copy.display()))? {
+/// Copies the pages of a folder, with links as the site needs them.
+fn rewrite(pages: &Path, folder: &str, copy: &Path, sources: Option<&str>) -> Result<()> {
+    for entry in fs::read_dir(pages).with_context(|| format!("cannot list {}", pages.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "md") {
             let text = fs::read_to_string(&path)?;
-            fs::write(&path, inward(&text, sources))?;
+            fs::write(copy.join(path.file_name().unwrap_or_default()), inward(&text, folder, sources))?;
         }
     }
     Ok(())
 }
 
-/// Returns a page without links that lead out of the site.
-fn inward(text: &str, sources: Option<&str>) -> String {
+/// Returns a page of a folder without links that lead out of the site, which has the pages of all folders side by side.
+fn inward(text: &str, folder: &str, sources: Option<&str>) -> String {
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for (range, target) in links(text) {
-        let within = format!("docs/{target}");
-        // A site has no page for a directory.
-        let is_directory = !target.contains(['.', '#', ':']);
-        let outside = if is_directory { Some(within.as_str()) } else { target.strip_prefix("../") };
-        let Some(path) = outside else { continue };
+        if target.starts_with('#') || target.contains(':') {
+            continue;
+        }
+        let path = resolved(folder, &target);
         let Some((words, _)) = text[range.clone()].rsplit_once("](") else { continue };
+        // A site has no page for a directory.
+        let is_directory = !target.contains(['.', '#']);
+        let own = DOCS.iter().find_map(|docs| path.strip_prefix(docs)?.strip_prefix('/'));
+        if let Some(own) = own.filter(|_| !is_directory) {
+            if own != target {
+                out += &text[at..range.start];
+                out += &format!("{words}]({own})");
+                at = range.end;
+            }
+            continue;
+        }
         out += &text[at..range.start];
         out += &match (sources, words.trim_start_matches('[')) {
             (Some(root), _) => format!("{words}]({root}/{path})"),
@@ -93,11 +109,15 @@ mod tests {
     #[test]
     fn links_out_become_paths_or_lead_to_the_sources() {
         let text = "[`Hip`](../crates/hip.rs), [hip.rs](../crates/hip.rs), [a](a.md#b), [net](https://example.org)\n";
-        assert_eq!(inward("[`docs/data`](data), [d](data/d.json)", None), "`docs/data`, [d](data/d.json)");
+        assert_eq!(inward("[`docs/data`](data), [d](data/d.json)", "docs", None), "`docs/data`, [d](data/d.json)");
         let rest = "[a](a.md#b), [net](https://example.org)\n";
-        assert_eq!(inward(text, None), format!("`Hip` (`crates/hip.rs`), `crates/hip.rs`, {rest}"));
+        assert_eq!(inward(text, "docs", None), format!("`Hip` (`crates/hip.rs`), `crates/hip.rs`, {rest}"));
         let (url, file) = ("https://host/tree", "crates/hip.rs");
         let linked = format!("[`Hip`]({url}/{file}), [hip.rs]({url}/{file}), {rest}");
-        assert_eq!(inward(text, Some(url)), linked);
+        assert_eq!(inward(text, "docs", Some(url)), linked);
+        let text = "[s](../papers/docs/sim.md#x) [o](output.md)";
+        assert_eq!(inward(text, "docs", None), "[s](sim.md#x) [o](output.md)");
+        let text = "[o](../../docs/output.md) [e](../sim/e.rs) [s](sim.md)";
+        assert_eq!(inward(text, "papers/docs", None), "[o](output.md) e (`papers/sim/e.rs`) [s](sim.md)");
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use softtimers_measure::machine::Machine;
-use softtimers_measure::result::{Results, Table};
+use softtimers_trials::result::{Results, Table};
 
 use crate::program::{self, cargo};
 use crate::report::{Outcome, stopwatch};

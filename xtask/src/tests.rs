@@ -1,4 +1,4 @@
-//! Reads the output of `cargo test --workspace`: the tests that passed, failed, and skipped themselves.
+//! Reads the output of `cargo test --workspace` in each workspace: the tests that passed, failed, and skipped themselves.
 //!
 //! ```text
 //!      Running tests/contract.rs (target/debug/deps/contract-0123456789abcdef)   ── which suite
@@ -49,11 +49,15 @@ impl Tests {
     pub(crate) fn of(workspace: &Workspace, kept: Option<&Path>) -> Result<Self> {
         let own = workspace.target("tests.txt");
         if kept.is_none() {
-            let run = "cargo test --workspace --no-fail-fast 2>&1 | tee \"$0\"";
+            let run = "for place in . papers bench; do (cd $place && cargo test --workspace --no-fail-fast); done 2>&1 | tee \"$0\"";
             program::check(program::program("bash", workspace.root()).args(["-c", run]).arg(&own))?;
         }
         let bytes = fs::read(kept.unwrap_or(&own)).context("the kept output of the tests")?;
-        Ok(Tests::read(&String::from_utf8_lossy(&bytes), &suites(workspace)?))
+        let mut suites = HashMap::new();
+        for workspace in workspace.all()? {
+            suites.extend(suites_of(&workspace)?);
+        }
+        Ok(Tests::read(&String::from_utf8_lossy(&bytes), &suites))
     }
 
     /// Returns `name: reason` of each skipped test.
@@ -135,8 +139,34 @@ impl Tests {
     }
 }
 
+/// Lists every test of the three workspaces, in order: what each test program says of `--list`, and rustdoc.
+///
+/// # Errors
+/// If the tests do not build, or one does not answer.
+pub(crate) fn names(workspace: &Workspace) -> Result<Outcome> {
+    let mut all = vec![];
+    for workspace in workspace.all()? {
+        let suites = suites_of(&workspace)?;
+        // Which suite follows is on stderr.
+        let list = "cargo test --workspace --no-fail-fast -- --list 2>&1";
+        let list = program::output(program::program("bash", workspace.root()).args(["-c", list]))?;
+        let mut suite = "";
+        for line in list.lines() {
+            if let Some(found) = suite_of(line, &suites) {
+                suite = found;
+            } else if let Some(name) = line.strip_suffix(": test") {
+                let (name, _) = test(&format!("test {name} ... ")).unwrap_or_default();
+                all.push(format!("{suite}::{name}"));
+            }
+        }
+    }
+    all.sort();
+    all.dedup();
+    Ok(Outcome::passed(all.join("\n")))
+}
+
 /// Maps `contract-0123456789abcdef` ─▶ `softtimers-core::contract`, and `softtimers_core` ─▶ `softtimers-core::doc`.
-fn suites(workspace: &Workspace) -> Result<HashMap<String, String>> {
+fn suites_of(workspace: &Workspace) -> Result<HashMap<String, String>> {
     let mut cargo = cargo(workspace.root());
     let words = ["test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"];
     let output = cargo.args(words).stderr(std::process::Stdio::inherit()).output()?;

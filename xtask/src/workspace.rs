@@ -10,6 +10,12 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::program;
 
+/// The folders of the workspaces beside the product's.
+pub(crate) const BESIDE: [&str; 2] = ["papers", "bench"];
+
+/// The folders of pages, the product's first.
+pub(crate) const DOCS: [&str; 3] = ["docs", "papers/docs", "bench/docs"];
+
 /// The output of `cargo metadata`.
 pub(crate) struct Workspace(Metadata);
 
@@ -36,6 +42,15 @@ impl Workspace {
     /// If cargo fails.
     pub(crate) fn around(directory: &Path) -> Result<Self> {
         Ok(Workspace(MetadataCommand::new().current_dir(directory).exec()?))
+    }
+
+    /// This workspace, which is the product's, and those beside it.
+    ///
+    /// # Errors
+    /// If cargo fails.
+    pub(crate) fn all(&self) -> Result<Vec<Self>> {
+        let folders = [""].into_iter().chain(BESIDE);
+        folders.map(|folder| Workspace::around(&self.root().join(folder))).collect()
     }
 
     pub(crate) fn root(&self) -> &Path {

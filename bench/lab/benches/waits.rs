@@ -1,4 +1,4 @@
-//! The length of a wait of 100 µs, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
+//! The length of a wait of 100 µs, by each way to wait: `cargo bench --manifest-path bench/Cargo.toml --bench waits [-- --rounds 15
 //! --quick
 //! --json FILE]`. That is the section `waits`; `settimes` measures the kernel's cost to set a timer, and to wake a
 //! thread for nothing, which decide when moving a timer that is armed too early pays.
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_lab::cpu;
+use softtimers_trials::cpu;
 use softtimers_linux::timerfd::TimerFd;
 use softtimers_linux::wait::wait_readable;
 use softtimers_measure::estimate::quantile;
-use softtimers_measure::paired::{Paired, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Paired, Round};
+use softtimers_trials::result::Table;
 use softtimers_tokio::Driver;
 use tokio::runtime::Builder;
 

@@ -1,5 +1,5 @@
 //! The throughput that a saturated loop retains next to a paced flow, and the flow's lateness, by each way to notice a
-//! due time: `cargo bench -p softtimers-lab --bench work_kept [-- batch-4 --seconds 60]`. Throughput is relative to a
+//! due time: `cargo bench --manifest-path bench/Cargo.toml --bench work_kept [-- batch-4 --seconds 60]`. Throughput is relative to a
 //! plain epoll loop without any timers.
 //!
 //! Turns take 10 ms in one process, because consecutive runs would compare the machine with itself a second earlier.
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use softtimers::Rate;
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_lab::turns::{self, Contest, engine};
+use softtimers_trials::turns::{self, Contest, engine};
 use softtimers_load::send::SendFigures;
 use softtimers_load::turns::Contender;
 use softtimers_load::work::Work;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::result::{Cell, Table};
 use softtimers_measure::stats::Stats as _;
 
 const COLUMNS: [(&str, usize); 11] = [

@@ -1,8 +1,8 @@
 //! Figures of the objects that programs print: selection and units.
 
 use serde_json::Value;
-use softtimers_measure::paired::{Measured, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Measured, Round};
+use softtimers_trials::result::Table;
 
 /// A figure: its name, its decimals, its key in the object with dots for nesting, and a factor. A figure without a key
 /// is set by the caller.

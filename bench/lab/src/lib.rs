@@ -1,37 +1,27 @@
-//! Compares softtimers with the solutions that programs use today: shared code of the benches of `cargo bench -p
-//! softtimers-lab`, the rig, and the published figures.
+//! Compares softtimers with the solutions that programs use today: shared code of the benches, the rig, and the published figures.
 //!
 //! Each bench compares within one run, since this machine's speed changes from one second to the next
-//! ([`paired`](softtimers_measure::paired)). The engines are the command's, so the benches measure the shipped code;
+//! ([`paired`](softtimers_trials::paired)). The engines are the command's, so the benches measure the shipped code;
 //! code for peers is only in the benches.
 //!
 //! ```text
-//!   cargo bench -p softtimers-lab --bench NAME ──┐
-//!   cargo lab measure: the command, C, benches ──┼─▶ tables, bars ──▶ --json FILE ──▶ docs/data ──▶ cargo lab render ──▶ docs
+//!   cargo bench --manifest-path bench/Cargo.toml --bench NAME ──┐
+//!   cargo lab measure: the command, C, benches ──┼─▶ tables, bars ──▶ --json FILE ──▶ docs/data ──▶ cargo xtask render ──▶ docs
 //!   cargo lab rig: between interfaces ───────────┘
 //! ```
 //!
-//! [`bench::BENCHES`] has the question of each bench, and `cargo bench -p softtimers-lab --bench NAME -- --help` prints
+//! [`bench::BENCHES`] has the question of each bench, and `cargo bench --manifest-path bench/Cargo.toml --bench NAME -- --help` prints
 //! it.
 //!
 //! No crate depends on this one, and it is never published, so no user builds the peers.
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod command;
-pub mod cpu;
-pub mod events;
 pub mod figures;
 pub mod least;
 pub mod measure;
-pub mod pacing;
-mod pages;
-mod pictures;
-pub mod random;
 pub mod receivers;
-pub mod render;
 pub mod rig;
 pub mod server;
 pub mod start;
 pub mod traffic;
-pub mod turns;

@@ -8,7 +8,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use softtimers_lab::receivers::Question;
 use softtimers_lab::traffic::{self, Traffic};
-use softtimers_lab::{bench, measure, receivers, render, rig};
+use softtimers_lab::{bench, measure, receivers, rig};
+use softtimers_pages::render;
 
 /// Measures softtimers and its peers.
 #[derive(Debug, Parser)]
@@ -26,12 +27,6 @@ enum Task {
     Rig(rig::Arguments),
     /// Keep the output of `--json` as docs/data/NAME.json
     Publish { file: PathBuf, name: String },
-    /// Write the tables of README.md and docs/*.md from docs/data
-    Render {
-        /// Only report what is out of date
-        #[arg(long)]
-        check: bool,
-    },
     /// Receive between the interfaces of the rig
     #[command(hide = true)]
     Receive {
@@ -64,7 +59,6 @@ fn main() -> ExitCode {
         Task::Measure(arguments) => measure::run(&arguments),
         Task::Rig(arguments) => rig::run(&arguments),
         Task::Publish { file, name } => render::publish(&file, &name).map_err(Into::into),
-        Task::Render { check } => render::run(check).map_err(Into::into),
         Task::Traffic { traffic } => traffic::run(&traffic).map_err(Into::into),
         Task::Receive { question } => receivers::run(&question).map_err(Into::into),
     };

@@ -20,12 +20,12 @@ mod emulators;
 mod wan;
 
 use anyhow::Context as _;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::{Results, Table};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::{Results, Table};
 
 use crate::bench::{Asked, Done, Section};
-use crate::command;
+use softtimers_trials::command;
 
 /// The arguments of `measure`.
 #[derive(clap::Args, Clone, Debug)]
@@ -58,9 +58,9 @@ pub const SECTIONS: [Section<Effort>; 18] = [
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
     ("turns", |effort| bench(effort, "work_kept")),
-    ("events", |effort| bench(effort, "null_events")),
+    ("events", |effort| bench_in(PAPERS, effort, "null_events")),
     ("handover", |effort| bench(effort, "handover")),
-    ("pacing", |effort| bench(effort, "pacing")),
+    ("pacing", |effort| bench_in(PAPERS, effort, "pacing")),
     ("disturbed", disturbed::disturbed),
     ("idle", disturbed::idle),
     ("flows", |effort| bench(effort, "flows")),
@@ -74,6 +74,9 @@ pub const SECTIONS: [Section<Effort>; 18] = [
     ("quinn", |effort| bench(effort, "quinn")),
 ];
 
+/// The manifest of the benches of papers.
+const PAPERS: &str = "papers/Cargo.toml";
+
 /// Measures the requested sections.
 ///
 /// # Errors
@@ -83,11 +86,16 @@ pub fn run(Arguments { asked, rounds }: &Arguments) -> Done {
     asked.run("cargo lab measure", &SECTIONS, &Effort { quick: asked.quick, paired })
 }
 
-/// Returns the tables of a bench.
+/// Returns the tables of a bench of this package.
 fn bench(effort: &Effort, name: &str) -> Done<Vec<Table>> {
+    bench_in("bench/Cargo.toml", effort, name)
+}
+
+/// Returns the tables of a bench of the workspace with this manifest.
+fn bench_in(manifest: &str, effort: &Effort, name: &str) -> Done<Vec<Table>> {
     let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
     let mut cargo =
-        command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
+        command::cargo(&["bench", "--quiet", "--manifest-path", manifest, "--bench", name, "--"]);
     cargo.args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
     command::output(&mut cargo)?;
     let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;

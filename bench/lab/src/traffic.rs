@@ -153,7 +153,7 @@ fn rate(address: &str, length: Duration, at: &mut dyn FnMut(Moment)) -> Result<f
         // Ends when the answer has come.
         while sending.write_all(&buffer).is_ok() {}
     });
-    crate::command::pause(WARM);
+    softtimers_trials::command::pause(WARM);
     at(Moment::Begun);
     let mut found = [0; 16];
     let outcome = stream.read_exact(&mut found);

@@ -6,16 +6,13 @@ pub(crate) mod capture;
 pub(crate) mod doctor;
 pub(crate) mod echo;
 pub(crate) mod forward;
-pub(crate) mod noise;
 #[cfg(test)]
-mod output_page;
-pub(crate) mod probe;
+mod output_tests;
+mod papers;
 mod receiving;
 pub(crate) mod recv;
 pub(crate) mod replay;
-pub(crate) mod report;
 pub(crate) mod send;
-pub(crate) mod sim;
 pub(crate) mod wan;
 
 use std::ffi::OsString;
@@ -39,14 +36,11 @@ use doctor::features;
 use doctor::features::ProbeFeatureArgs;
 use echo::args::{Echo, EchoClientArgs};
 use forward::args::{ForwardArgs, ForwardPlan};
-use noise::args::{Noise, NoiseArgs, Rates};
-use probe::args::{KernelProbe, ProbeArgs};
+use papers::PapersArgs;
 use recv::args::{Recv, RecvArgs};
 use replay::args::{Replay, ReplayArgs};
-use report::args::{ReportArgs, WrittenReport};
 use send::args::{Send, SendArgs};
 use send::generate::Generate;
-use sim::SimArgs;
 use wan::args::{WanArgs, WanPlan};
 use wan::inside::roles::Role;
 use wan::inside::{self, roles};
@@ -106,15 +100,6 @@ pub(crate) enum Command {
     /// counted where they happen and written into the file. Needs CAP_NET_RAW to open the interface, and gives up all
     /// privileges then. Without --duration or --count it runs until Ctrl-C.
     Capture(Box<CaptureArgs>),
-    /// Measure how often the kernel passes trigger states, with eBPF
-    ///
-    /// Between two trigger states nothing checks a clock, so this interval is how late a soft timer in the kernel would
-    /// be. Needs CAP_BPF and CAP_PERFMON (root has both), and Linux 5.8 with BTF. For a program built on softtimers no
-    /// privilege is needed: see `Intervals` of the library, and `trigger_interval_ns` of `softtimers send --json`.
-    Probe(ProbeArgs),
-    /// Run the papers' experiments on a simulated machine
-    #[command(subcommand)]
-    Sim(SimArgs),
     /// Measure what timers cost on this machine, and whether softtimers would help
     ///
     /// Sends the same paced stream by eight methods, from a busy loop and from an idle one, and has an independent
@@ -126,19 +111,18 @@ pub(crate) enum Command {
     /// under overload: ideal, stable or livelock. Sender and receiver are processes of this machine, on two CPUs and over
     /// loopback. Takes about 20 s.
     Bench(Box<BenchArgs>),
+    /// Measure how often the kernel passes trigger states, with eBPF
+    #[command(after_long_help = papers::HELP)]
+    Probe(PapersArgs),
+    /// Run the papers' experiments on a simulated machine
+    #[command(after_long_help = papers::HELP)]
+    Sim(PapersArgs),
     /// Measure what delays a computation on this machine, and what that costs a job of many nodes
-    ///
-    /// Repeats a computation of 1 ms on one CPU, and reports how long each took and what was in its way; then how much
-    /// slower a job is that waits for the slowest of many such nodes in each phase (Tsafrir, Etsion and Feitelson 2005).
-    /// It keeps the CPU busy for as long as it runs.
-    Noise(NoiseArgs),
+    #[command(after_long_help = papers::HELP)]
+    Noise(PapersArgs),
     /// Write a report of this machine beside the papers: one HTML file
-    ///
-    /// Measures this machine with the other commands, simulates the papers' experiments, and shows both beside the papers'
-    /// own figures. The HTML file needs no network and no scripts; the same as Markdown and JSON lies beside it. Takes five
-    /// to ten minutes and the whole machine, or less than one with --quick. No root is needed; what needs it is left out
-    /// with the reason.
-    Report(ReportArgs),
+    #[command(after_long_help = papers::HELP)]
+    Report(PapersArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of a command
@@ -156,6 +140,10 @@ pub(crate) enum Command {
 
 /// Runs the command in `line`, the program's name first, and returns the exit code.
 pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let line: Vec<OsString> = line.into_iter().collect();
+    if let Some(words) = papers::words(&line) {
+        return program::failed(&papers::run(words));
+    }
     program::run(line, |cli: &Cli| {
         cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command))
     })
@@ -166,6 +154,10 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Wan(args) if !args.command.is_empty() => inside::run(args),
         Command::WanInside(role) => roles::run(role),
+        // Words before the command's name are not among those of `papers::words`.
+        Command::Probe(args) | Command::Sim(args) | Command::Noise(args) | Command::Report(args) => {
+            Err(papers::run(&args.words))
+        }
         ours => dispatch_ours(ours).map(|()| Exit::Ok.into()),
     }
 }
@@ -187,20 +179,18 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
         Command::Forward(args) => carry_out(&mut ForwardPlan::new(args)?),
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),
-        Command::Probe(args) => carry_out(&mut KernelProbe::new(args)?),
-        Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => carry_out(&mut Doctor::from(args)),
         Command::Bench(args) => carry_out(&mut Overload::new(BenchPlan::new(args)?)?),
-        Command::Noise(args) => match &args.rates {
-            Some(rates) => carry_out(&mut Rates::new(rates, args)?),
-            None => carry_out(&mut Noise::new(args)?),
-        },
-        Command::Report(args) => carry_out(&mut WrittenReport::from(args)),
         Command::Completions(args) => print(&documents::completions(args, &Cli::command(), "softtimers")),
+        Command::Man(args) if papers::are_named(&args.names) => Err(papers::man(&args.names)),
         Command::Man(args) => print(&documents::man(args, Cli::command(), fields)?),
         Command::EchoClient(args) => carry_out(&mut Echo::new(args)?),
         Command::ProbeFeature(args) => features::run(args),
-        Command::WanInside(_) => Ok(()),
+        Command::WanInside(_)
+        | Command::Probe(_)
+        | Command::Sim(_)
+        | Command::Noise(_)
+        | Command::Report(_) => Ok(()),
     }
 }
 
@@ -214,9 +204,7 @@ pub(crate) fn fields(command: &str) -> &'static [&'static [Field]] {
         "wan" => Emulator::FIELDS,
         "forward" => ForwardPlan::FIELDS,
         "capture" => Capture::FIELDS,
-        "probe" => KernelProbe::FIELDS,
         "doctor" => Doctor::FIELDS,
-        "noise" => Noise::FIELDS,
         "bench" => Overload::FIELDS,
         _ => &[],
     }
@@ -268,10 +256,6 @@ mod tests {
         );
         let unknown = page(&["echo-client"]).unwrap_err().to_string();
         assert!(unknown.starts_with("no command 'echo-client'; there are send, recv"), "{unknown}");
-        let nested = page(&["sim", "hip-traces"]).unwrap();
-        assert!(nested.contains(".TH softtimers-sim-hip-traces 1"), "{nested}");
-        let unknown = page(&["sim", "send"]).unwrap_err().to_string();
-        assert!(unknown.starts_with("no command 'send'; there are hip, hip-traces"), "{unknown}");
         let none = page(&["send", "recv"]).unwrap_err().to_string();
         assert_eq!(none, "no command 'recv'; 'softtimers send' has no commands of its own");
     }

@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    softtimers_cli::main(softtimers_sim::experiments::ALL)
+    softtimers_cli::main()
 }

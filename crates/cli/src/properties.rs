@@ -10,13 +10,10 @@ use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 use softtimers_net::poller::FrameKind;
-use softtimers_sim::csv::{self, Merge, MergeError};
-use softtimers_sim::{Axis, Kind, Parameters, Part, Precision, Setting, Sweep, Typed, experiments};
 use softtimers_wan::{PathConfig, Wan, Way};
 
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::forward::metrics::{Metrics, Text};
-use crate::commands::sim::{self, setting};
 use crate::commands::wan::control::{self, Request};
 use crate::commands::wan::delays;
 use crate::commands::wan::scenario::ScenarioFile;
@@ -42,41 +39,20 @@ fn text(input: &[u8], body: fn(&str)) {
 type Body = fn(&[u8]);
 
 /// The properties by the names of their corpora.
-const BODIES: [(&str, Body); 10] = [
+const BODIES: [(&str, Body); 6] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),
-    ("machine", |input| text(input, machine)),
     ("metrics", metrics),
-    ("saved_run", saved_run),
     ("scenario", |input| text(input, scenario)),
-    ("sim_parts", |input| text(input, sim_parts)),
-    ("sim_sweep", |input| text(input, sim_sweep)),
     ("units", |input| text(input, typed)),
 ];
 
-/// Every other typed value is accepted or refused in one line: quanta, parts of a sweep, precisions, hardware
-/// addresses, speeds and the parameters of experiments. Values that name a file are left out: a file may be anything,
-/// even a terminal.
+/// Every other typed value is accepted or refused in one line: quanta, hardware addresses and speeds.
 pub fn typed(text: &str) {
     softtimers_load::properties::quantum(text);
-    if let Ok(part) = text.parse::<Part>() {
-        assert!(part.of(100).all(|point| point < 100));
-    }
-    if let Ok(precision) = text.parse::<Precision>() {
-        assert!(precision.share > 0.0 && precision.share <= 1.0 && !precision.column.is_empty());
-    }
     let _ = text.parse::<softtimers_load::generate::MacAddress>();
     let _ = units::speed(text);
-    for parameter in experiments::ALL.iter().flat_map(|experiment| experiment.parameters) {
-        if matches!(parameter.kind, Kind::Trace) {
-            continue;
-        }
-        match setting::parse(parameter.kind, text) {
-            Ok(setting) => assert_eq!(setting::parse(parameter.kind, &setting.to_string()), Ok(setting)),
-            Err(problem) => assert!(!problem.contains('\n')),
-        }
-    }
 }
 
 /// Any line is a request of the control socket or refused in one line, and a path accepts every request. Lines that
@@ -126,24 +102,6 @@ pub fn scenario(text: &str) {
     }
 }
 
-/// Any text is a machine or refused in one line; a machine prints as text that parses as the same, and says for each
-/// experiment whether it can be run on it.
-pub fn machine(text: &str) {
-    match sim::machine::parse(text) {
-        Ok(spec) => {
-            let printed = spec.to_string();
-            assert_eq!(sim::machine::parse(&printed).map(|again| again.to_string()), Ok(printed));
-            for experiment in experiments::ALL {
-                match spec.parameters(experiment) {
-                    Ok(parameters) => _ = (experiment.check)(&parameters),
-                    Err(problem) => assert!(!problem.to_string().contains('\n'), "{problem}"),
-                }
-            }
-        }
-        Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
-    }
-}
-
 /// Any bytes from a scraper get an HTTP answer or none, and the connection ends.
 pub fn metrics(request: &[u8]) {
     static METRICS: OnceLock<SocketAddr> = OnceLock::new();
@@ -168,74 +126,6 @@ pub fn metrics(request: &[u8]) {
     }
 }
 
-/// Any texts, separated by zeros, are parts of a sweep or refused, and merge into a complete part. Any text is the
-/// beginning of a run to resume or refused, and no more of it is kept than there is.
-pub fn sim_parts(texts: &str) {
-    resumed(texts);
-    let texts: Vec<&str> = texts.split('\0').collect();
-    let merged = |texts: &[&str]| {
-        let mut merge = Merge::default();
-        texts.iter().try_for_each(|text| merge.add("part.csv", text))?;
-        merge.finish()
-    };
-    if let Ok(whole) = merged(&texts) {
-        assert_eq!(merged(&[&whole]), Ok::<_, MergeError>(whole));
-    }
-}
-
-/// Resumes the text as a file: alone, and after the first lines of a sweep.
-fn resumed(text: &str) {
-    let Some(experiment) = experiments::find("slowstart") else { return };
-    let values = (1..=9).map(|packets: u64| (packets.to_string(), Setting::Count(packets))).collect();
-    let axes = vec![Axis { name: "packets", values }];
-    let sweep = Sweep::new(experiment, Parameters::new(experiment.parameters), axes, 1);
-    let id = format!("{:016x}", sweep.fingerprint());
-    let ours = format!("{}{}", csv::header(&sweep), text.replace("SWEEP", &id));
-    for text in [text, &ours] {
-        match csv::finished(&sweep, Part::default(), "out.csv", text) {
-            Ok((done, kept)) => {
-                assert!(text.starts_with(kept) && done <= 9 && (kept.is_empty() || kept.ends_with('\n')));
-                // The kept part is itself the beginning of such a run.
-                assert!(csv::finished(&sweep, Part::default(), "out.csv", kept).is_ok());
-            }
-            Err(refused) => assert!(!refused.to_string().contains('\n')),
-        }
-    }
-}
-
-/// Any lines are sweeps of an experiment, as typed in the command and in Python, or are refused in one line each. An accepted
-/// line gives one allowed value for each text between commas, and together they make a sweep that says whether it can run.
-pub fn sim_sweep(lines: &str) {
-    // A fuzzer would open any file.
-    let typed = Typed { recording: |_| Err("none is read here".to_owned()), ..setting::TYPED };
-    for experiment in experiments::ALL {
-        let mut axes: Vec<Axis> = vec![];
-        for line in lines.lines() {
-            match typed.axis(experiment, line) {
-                Ok(axis) => {
-                    let values = line.split_once('=').map(|(_, values)| values);
-                    assert!(values.is_some_and(|values| {
-                        values.split(',').eq(axis.values.iter().map(|(text, _)| text))
-                    }));
-                    let known = experiment.parameters.iter().find(|parameter| parameter.name == axis.name);
-                    assert!(axis.values.iter().all(|(_, to)| known.is_none_or(|known| known.kind.holds(to))));
-                    if axes.iter().all(|other| other.name != axis.name) {
-                        axes.push(axis);
-                    }
-                }
-                Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
-            }
-        }
-        let names: Vec<_> = axes.iter().map(|axis| axis.name).collect();
-        let sweep = Sweep::new(experiment, Parameters::new(experiment.parameters), axes, 1);
-        if sweep.points() <= 100
-            && let Err(problem) = sweep.check(&names)
-        {
-            assert!(!problem.to_string().contains('\n'), "{problem}");
-        }
-    }
-}
-
 /// Any text is a program of instructions or refused with a line number.
 pub fn filter_code(text: &str) {
     if let Err(problem) = filter::of_decimal(text) {
@@ -243,12 +133,6 @@ pub fn filter_code(text: &str) {
         let shown = Failure::usage(problem).to_string();
         assert!(!shown.contains(char::is_control), "{shown:?}");
     }
-}
-
-/// Any text in place of any saved run makes a report: see [`any_run`](crate::report::any_run).
-pub fn saved_run(script: &[u8]) {
-    let [source, run @ ..] = script else { return };
-    crate::report::any_run((*source).into(), &String::from_utf8_lossy(run));
 }
 
 /// An independent reader reads the frames that `capture` writes as they were, and also the complete part of a file that
@@ -324,11 +208,11 @@ mod tests {
 
     #[test]
     fn every_kept_input_is_read_or_refused() {
-        replay::kept(&targets());
+        replay::kept(&replay::fuzz(), &targets());
     }
 
     #[test]
     fn every_kept_input_is_read_or_refused_when_damaged() {
-        replay::damaged(&targets());
+        replay::damaged(&replay::fuzz(), &targets());
     }
 }

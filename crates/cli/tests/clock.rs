@@ -38,7 +38,7 @@ fn a_kernel_that_keeps_time_by_something_else_is_a_refusal() {
     let refused = Command::new("unshare")
         .args(["--mount", "sh", "-c", &script, "sh"])
         .arg(&other)
-        .args([env!("CARGO_BIN_EXE_softtimers"), "send", "127.0.0.1:9", "--rate", "1kpps", "--clock", "tsc"])
+        .args([common::PROGRAM, "send", "127.0.0.1:9", "--rate", "1kpps", "--clock", "tsc"])
         .output();
     fs::remove_file(&other).unwrap();
     let output = match refused {

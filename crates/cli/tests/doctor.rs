@@ -212,7 +212,7 @@ fn an_interrupted_examination_shows_what_there_is() {
 fn nothing_spins_in_a_real_time_class() {
     let real_time = |words: &str| {
         let mut chrt = Command::new("chrt");
-        chrt.args(["-f", "1", env!("CARGO_BIN_EXE_softtimers")]).args(words.split(' ')).output()
+        chrt.args(["-f", "1", common::PROGRAM]).args(words.split(' ')).output()
     };
     match real_time("man") {
         Ok(output) if output.status.success() => {}

@@ -24,8 +24,6 @@ fn help_shows_examples_and_exit_codes() {
         ("recv", "--once --json"),
         ("doctor", "--quick"),
         ("forward", "--rules screen.rules"),
-        ("probe", "-- make"),
-        ("report", "--from runs --only goodput"),
     ] {
         let help = stdout(&format!("{command} --help"));
         assert!(
@@ -78,8 +76,6 @@ fn objects_keep_the_keys_of_their_schema() {
         "send 127.0.0.1:9 --no-handshake --rate 1kpps --count 20 --json",
         "recv 127.0.0.1:0 --duration 100ms --json",
         &replay,
-        "noise --phases 100 --phase 100us --json",
-        "sim callout --json",
     ] {
         let object: Value = serde_json::from_str(&stdout(words)).expect(words);
         let schema = object["schema"].as_str().expect("a schema").to_owned();

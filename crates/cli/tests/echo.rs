@@ -165,7 +165,7 @@ fn a_client_ends_with_its_server() {
 #[test]
 fn a_client_ends_with_its_parent() {
     let server = Server::start(u64::MAX);
-    let program = env!("CARGO_BIN_EXE_softtimers");
+    let program = common::PROGRAM;
     let client = format!("{program} --with-parent $$ echo-client {} --duration 1000000s", server.address);
     let mut parent = std::process::Command::new("sh")
         .args(["-c", &format!("{client} & echo $!; wait")])

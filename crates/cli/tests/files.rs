@@ -114,9 +114,6 @@ fn nothing_is_made_where_the_caller_may_not() {
     let shown = path.display();
     for words in [
         format!("wan --listen 127.0.0.1:0 --to 127.0.0.1:9 --duration 1ms --control {shown}"),
-        format!("sim hip --out {shown}"),
-        format!("report --only costs --from {} --out {shown}", place.at("theirs").display()),
-        format!("report --quick --only costs --run {shown} --out {}", place.at("theirs/r").display()),
     ] {
         let said = refused(&mut by_sudo(&words));
         assert!(said.contains("Permission denied"), "{words}: {said}");
@@ -163,8 +160,6 @@ fn readers(path: &Path) -> Vec<String> {
         format!("replay {shown} 127.0.0.1:9"),
         format!("wan {relay} --trace {shown}"),
         format!("wan {relay} --up-trace {shown}"),
-        format!("sim hip --trace {shown}"),
-        format!("sim merge {shown}"),
     ]
 }
 
@@ -182,18 +177,9 @@ fn files_that_the_caller_may_not_read_stay_unread() {
     place.file("roots/closed/open", SECRET, 0, 0o644);
     fs::set_permissions(place.at("roots/closed"), fs::Permissions::from_mode(0o700)).unwrap();
     for path in ["theirs/link", "roots/closed/open"] {
-        let said = refused(&mut by_sudo(&format!("sim merge {}", place.at(path).display())));
+        let said = refused(&mut by_sudo(&format!("replay {} 127.0.0.1:9", place.at(path).display())));
         assert!(said.contains("Permission denied") && !said.contains("hunter"), "{path}: {said}");
     }
-    // A directory of saved runs, whose files are read one by one.
-    fs::rename(&secret, place.at("theirs/doctor.json")).unwrap();
-    let (from, out) = (place.at("theirs"), place.at("theirs/r.html"));
-    let report = format!("report --only costs --from {} --out {}", from.display(), out.display());
-    let output = by_sudo(&report).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let page = fs::read_to_string(&out).unwrap();
-    assert!(page.contains("Permission denied") && !page.contains("hunter"), "{page}");
-    assert_eq!(owner_and_mode(&out), (CALLER, CALLER, 0o600));
 }
 
 #[test]
@@ -251,8 +237,8 @@ fn files_of_rotation_have_one_owner() {
 #[test]
 fn who_called_sudo_is_known_or_nothing_is_opened() {
     let Some(place) = Place::new("sudo") else { return };
-    let path = place.file("theirs/part", "sweep,point,row,x\nab,1/1,1/1,5\n", CALLER, 0o600);
-    let words = format!("sim merge {}", path.display());
+    let path = place.file("theirs/part", "t_us,len\n0,100\n", CALLER, 0o600);
+    let words = format!("replay {} 127.0.0.1:9 --no-handshake", path.display());
     for (name, value) in
         [("SUDO_UID", "root"), ("SUDO_UID", ""), ("SUDO_GID", "x"), ("SUDO_UID", "4294967295")]
     {
@@ -265,7 +251,7 @@ fn who_called_sudo_is_known_or_nothing_is_opened() {
 /// The command where everybody may start it; tests run it as somebody else.
 fn for_everybody(place: &Place) -> PathBuf {
     let path = place.at("softtimers");
-    fs::copy(env!("CARGO_BIN_EXE_softtimers"), &path).unwrap();
+    fs::copy(common::PROGRAM, &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
@@ -275,21 +261,21 @@ fn neither_variables_nor_capabilities_open_more() {
     let Some(place) = Place::new("more") else { return };
     let binary = for_everybody(&place);
     let secret = place.file("theirs/secret", SECRET, 0, 0o600);
-    let own = place.file("theirs/own", "sweep,point,row,x\nab,1/1,1/1,5\n", CALLER, 0o600);
+    let own = place.file("theirs/own", "t_us,len\n0,100\n", CALLER, 0o600);
     let become_caller = ["--reuid", "12345", "--regid", "12345", "--clear-groups"];
     let capable = ["--inh-caps", "+dac_override,+net_raw", "--ambient-caps", "+dac_override,+net_raw"];
     for flags in [&become_caller[..], &[&become_caller[..], &capable].concat()] {
-        let merge = |path: &Path| {
+        let replay = |path: &Path| {
             let mut command = Command::new("setpriv");
-            command.args(flags).arg(&binary).args(["sim", "merge"]).arg(path);
+            command.args(flags).arg(&binary).arg("replay").arg(path).args(["127.0.0.1:9", "--no-handshake"]);
             command.env("SUDO_UID", "0").env("SUDO_GID", "0").output()
         };
-        match merge(&own) {
+        match replay(&own) {
             Ok(output) if output.status.code() == Some(0) => {}
             Ok(output) if !stderr(&output).contains("setpriv") => panic!("{output:?}"),
             other => return skipped(&format!("setpriv: {other:?}")),
         }
-        let said = refusal(&merge(&secret).unwrap(), 2);
+        let said = refusal(&replay(&secret).unwrap(), 2);
         assert!(said.contains("Permission denied") && !said.contains("hunter"), "{flags:?}: {said}");
     }
 }
@@ -319,7 +305,7 @@ fn the_callers_other_groups_count() {
         other => return skipped(&format!("no mount namespace: {other:?}")),
     }
     let path = shared.join("t.pcapng");
-    let binary = env!("CARGO_BIN_EXE_softtimers");
+    let binary = common::PROGRAM;
     for (flags, made) in [("", "t.pcapng"), ("--rotate 1MiB", "t-00001.pcapng")] {
         let output = in_it(&format!("{binary} {}", capture(&path, flags))).unwrap();
         if output.status.code() == Some(77) {
@@ -339,11 +325,9 @@ fn the_callers_other_groups_count() {
 
 /// Sources that open a path by themselves: those that take rights on, readers of the kernel's own files, and processes that
 /// have begun in a user namespace of the caller's, whose rights end there.
-const OPEN_BY_THEMSELVES: [&str; 10] = [
+const OPEN_BY_THEMSELVES: [&str; 8] = [
     "run/src/file.rs",
     "run/src/privileges/user.rs",
-    "cli/src/commands/noise/account.rs",
-    "cli/src/commands/noise/rates/power.rs",
     "cli/src/commands/wan/inside/roles.rs",
     "measure/src/class.rs",
     "measure/src/interrupt.rs",

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use common::hosts::{ip, run};
 use serde_json::Value;
 
-const COMMAND: &str = env!("CARGO_BIN_EXE_softtimers");
+const COMMAND: &str = common::PROGRAM;
 
 /// Two namespaces named after this process; both are deleted when it is dropped.
 struct Cable {

@@ -1,9 +1,7 @@
 //! `doctor`'s costs, its features, and the range that follows from them: the real probes, by the real
-//! command; and `probe`, in [`kernel`].
+//! command; by the real command.
 
 mod common;
-#[path = "probe/kernel.rs"]
-mod kernel;
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -89,7 +87,7 @@ fn nanosecond_waits_came_with_linux_5_11() {
 /// A fresh network has no fq: the option is accepted, and nothing is held.
 #[test]
 fn release_times_without_fq_do_nothing() {
-    let binary = env!("CARGO_BIN_EXE_softtimers");
+    let binary = common::PROGRAM;
     let script = format!("ip link set lo up && exec {binary} probe-feature so_txtime");
     let output = Command::new("unshare").args(["--net", "sh", "-c", &script]).output();
     match output {
@@ -177,7 +175,7 @@ struct ForAll(PathBuf);
 impl ForAll {
     fn new() -> Self {
         let path = std::env::temp_dir().join(format!("softtimers-for-all-{}", std::process::id()));
-        fs::copy(env!("CARGO_BIN_EXE_softtimers"), &path).unwrap();
+        fs::copy(common::PROGRAM, &path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         ForAll(path)
     }

@@ -73,7 +73,6 @@ fn runs() -> Vec<(&'static str, String)> {
         ("replay", format!("replay {} {to} --no-handshake", recording.display())),
         ("wan", format!("wan --listen 127.0.0.1:0 --to {to} --delay 1ms --duration 1200ms")),
         ("forward", format!("forward --udp 127.0.0.1:0 --to {to} --duration 1200ms")),
-        ("noise", "noise --phases 100 --phase 100us".to_owned()),
         ("bench", "bench --at 1kpps,2kpps,4kpps --trial 40ms".to_owned()),
     ]
 }

@@ -63,7 +63,7 @@ fn systemd_understands_them() {
     fs::create_dir_all(&place).unwrap();
     for name in UNITS {
         let path = place.join(name);
-        fs::write(&path, unit(name).replace(INSTALLED, env!("CARGO_BIN_EXE_softtimers"))).unwrap();
+        fs::write(&path, unit(name).replace(INSTALLED, common::PROGRAM)).unwrap();
         match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
             Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{output:?}"),
             Err(error) => skipped(&format!("systemd-analyze: {error}")),

@@ -28,7 +28,7 @@ fn command(hangs_up: &str, words: &str) -> Command {
 }
 
 fn here(words: &str) -> Command {
-    command("default", &format!("{} {words}", env!("CARGO_BIN_EXE_softtimers")))
+    command("default", &format!("{} {words}", common::PROGRAM))
 }
 
 /// Says whether `env` can do that; else these tests cannot.
@@ -137,40 +137,9 @@ fn what_measures() {
         ("wan-self-test", "wan --self-test --json"),
         ("doctor", "doctor --quick --json"),
         ("bench", "bench --json"),
-        ("noise", "noise --phases 60000 --json"),
-        ("noise_rates", "noise --rates --json"),
-        ("probe", "probe --json"),
     ] {
         is_ended_by_each(schema, || here(words));
     }
-    let (page, words) =
-        (path("r.html"), format!("report --quick --only costs --json --out {}", path("r.html").display()));
-    is_ended_by_each("report", || here(&format!("{words} --force")));
-    assert!(fs::read_to_string(&page).unwrap().starts_with("<!"), "it is written");
-    for extension in ["html", "md", "json"] {
-        fs::remove_file(page.with_extension(extension)).unwrap();
-    }
-}
-
-#[test]
-fn a_simulation_keeps_what_it_found() {
-    if !knows_signals() {
-        return;
-    }
-    let file = path("points.csv");
-    let words = format!(
-        "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s --json --force --out {}",
-        file.display()
-    );
-    for signal in SIGNALS {
-        let _ = fs::remove_file(&file);
-        let first = || fs::read_to_string(&file).is_ok_and(|lines| lines.lines().count() == 2);
-        let output = ended(here(&words), &[signal], first).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{signal:?}: {output:?}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(report["rows"].as_array().unwrap().len(), 1, "{report}");
-    }
-    fs::remove_file(file).unwrap();
 }
 
 #[test]
@@ -180,7 +149,7 @@ fn between_interfaces() {
     }
     hosts::with("sig", |hosts: &Hosts| {
         let at = |host: &str, words: &str| {
-            let (host, binary) = (hosts.host(host), env!("CARGO_BIN_EXE_softtimers"));
+            let (host, binary) = (hosts.host(host), common::PROGRAM);
             command("default", &format!("ip netns exec {host} {binary} {words}"))
         };
         for (schema, words) in [
@@ -227,12 +196,6 @@ fn a_fifo_without_a_reader_holds_up_no_end() {
             assert!(stderr(&output).contains(said), "{output:?}");
         }
     }
-    for signal in SIGNALS {
-        let simulation = here(&format!("sim hip --out {} --force", fifo.display()));
-        let Some(output) = ended(simulation, &[signal], || true) else { return };
-        assert_eq!(output.status.code(), Some(1), "{signal:?}: {output:?}");
-        assert!(stderr(&output).contains(said), "{output:?}");
-    }
     for capture in captures_to(&fifo, "50ms") {
         let output = { capture }.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -262,13 +225,6 @@ fn a_fifo_may_get_its_reader_later() {
         assert_eq!((output.status.code(), began), (Some(0), [10, 13, 13, 10]), "{output:?}");
         reader.unwrap().join().unwrap().unwrap();
     }
-    // A simulation waits as well.
-    let simulation = here(&format!("sim hip --out {} --force", fifo.display())).spawn().unwrap();
-    std::thread::park_timeout(Duration::from_millis(100));
-    let lines = fs::read_to_string(&fifo).unwrap();
-    let output = simulation.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(lines.lines().count() > 1, "{lines}");
     fs::remove_file(fifo).unwrap();
 }
 
@@ -278,7 +234,7 @@ fn under_nohup_a_hang_up_is_nothing() {
     if !knows_signals() {
         return;
     }
-    let words = format!("{} recv 127.0.0.1:0 --json", env!("CARGO_BIN_EXE_softtimers"));
+    let words = format!("{} recv 127.0.0.1:0 --json", common::PROGRAM);
     for (disposition, code) in [("ignore", Some(0)), ("default", None)] {
         let mut held = command(disposition, &words).spawn().unwrap();
         while !has(mask(&held, "SigCgt:"), Signal::INT) {

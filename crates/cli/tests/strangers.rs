@@ -319,7 +319,7 @@ fn a_new_client_is_served_when_descriptors_run_out() {
         let (upstream, server) = echo();
         let words = format!("{kind} 127.0.0.1:0 --to {upstream} --duration 60s --json");
         let mut shell = Command::new("sh");
-        shell.args(["-c", "ulimit -n 40; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_softtimers")]);
+        shell.args(["-c", "ulimit -n 40; exec \"$0\" \"$@\"", common::PROGRAM]);
         shell.args(words.split(' ')).stdin(Stdio::null());
         let relay = Relay::of(shell);
         let all: Vec<_> = (0..100).map(|_| socket()).collect();

@@ -23,13 +23,13 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs each target with each of its inputs.
+/// Runs each target with each of its inputs in `fuzz`.
 ///
 /// # Panics
 /// If a target has no input, one is too long, or something does not hold of it.
-pub fn kept(targets: &[Target]) {
+pub fn kept(fuzz: &Path, targets: &[Target]) {
     for target in targets {
-        let inputs = files(&fuzz().join("corpus").join(target.name));
+        let inputs = files(&fuzz.join("corpus").join(target.name));
         assert!(!inputs.is_empty(), "{} has no corpus", target.name);
         for input in inputs {
             let bytes = fs::read(&input).unwrap();
@@ -41,17 +41,17 @@ pub fn kept(targets: &[Target]) {
     }
 }
 
-/// Runs each target with the same inputs damaged at random, by a fixed seed: bits flipped, bytes set to what lengths and
+/// Runs each target with the same inputs of `fuzz` damaged at random, by a fixed seed: bits flipped, bytes set to what lengths and
 /// counts go wrong at, pieces cut out, doubled, or taken from another input. `DAMAGE=1000` tries that many of each input
 /// instead, and `ONLY=rules` tries one target.
 ///
 /// # Panics
 /// If something does not hold of an input.
-pub fn damaged(targets: &[Target]) {
+pub fn damaged(fuzz: &Path, targets: &[Target]) {
     let wanted = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
     let (rounds, only) = (wanted("DAMAGE", 12), std::env::var("ONLY").ok());
     for target in targets.iter().filter(|target| only.as_ref().is_none_or(|only| only == target.name)) {
-        let kept = files(&fuzz().join("corpus").join(target.name));
+        let kept = files(&fuzz.join("corpus").join(target.name));
         let inputs: Vec<Vec<u8>> = kept.iter().map(|path| fs::read(path).unwrap()).collect();
         let mut random = Random::stream(1, 0);
         for (input, path) in inputs.iter().zip(&kept) {

@@ -7,12 +7,12 @@ use softtimers_corpora::{OF_THE_COMMAND, TARGETS, find};
 
 #[test]
 fn every_kept_input_is_read_or_refused() {
-    replay::kept(TARGETS);
+    replay::kept(&fuzz(), TARGETS);
 }
 
 #[test]
 fn every_kept_input_is_read_or_refused_when_damaged() {
-    replay::damaged(TARGETS);
+    replay::damaged(&fuzz(), TARGETS);
 }
 
 /// A target that is in one of the lists only is one that nobody runs.

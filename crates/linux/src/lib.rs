@@ -1,4 +1,4 @@
-//! The system calls of [softtimers](https://docs.rs/softtimers), and the only `unsafe` of its crates for Linux.
+//! The system calls of softtimers, and the only `unsafe` of its crates for Linux.
 //!
 //! **Not a stable API**: it changes whenever softtimers, softtimers-net or the command need it, in any
 //! release. It is a crate of its own so that all others can forbid `unsafe`. The few types that programs need

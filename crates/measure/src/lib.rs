@@ -7,7 +7,7 @@
 //!                        ├ machine, ticks, usage    who used the CPUs meanwhile
 //!                        ├ processor, class         where it ran
 //!                        ├ child, interrupt         with whom, and until when
-//!                        └ paired, estimate, bar    contenders in turn, and what that proves ──▶ result, a file
+//!                        └ estimate                 medians and their intervals
 //! ```
 //!
 //! A figure that was measured while another program had the CPU proves nothing, so every run watches the
@@ -16,7 +16,6 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod assertion;
-pub mod bar;
 pub mod child;
 pub mod class;
 pub mod distribution;
@@ -24,11 +23,9 @@ pub mod estimate;
 pub mod failure;
 pub mod interrupt;
 pub mod machine;
-pub mod paired;
 pub mod processor;
 #[doc(hidden)]
 pub mod properties;
-pub mod result;
 pub mod stats;
 pub mod ticks;
 pub mod units;

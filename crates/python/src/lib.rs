@@ -1,8 +1,8 @@
 //! The part of the Python package that is Rust: `softtimers._softtimers`.
 //!
 //! Programs run on Python's own asyncio, which waits for descriptors and keeps timers. So the interface is narrow:
-//! an object that waits, one that has the timers, the timer slack of a thread, the clock of a paced flow, a sweep of the
-//! simulator, and a receive policy on it. The public API is in `python/softtimers`.
+//! an object that waits, one that has the timers, the timer slack of a thread, and the clock of a paced flow. The public API is
+//! in `python/softtimers`. The simulator is a package of its own, `papers/python`.
 //!
 //! ```text
 //!   asyncio's loop ──▶ Timers.left                  until the first timer, of softtimers-core
@@ -13,16 +13,10 @@
 
 use pyo3::prelude::*;
 
-mod columns;
-mod machine;
 mod pending;
-mod plan;
-mod policy;
 mod poller;
 mod rate_clock;
 mod seconds;
-mod setting;
-mod simulation;
 mod slack;
 mod timers;
 
@@ -31,13 +25,9 @@ mod timers;
 #[pyo3(name = "_softtimers")]
 mod module {
     #[pymodule_export]
-    use crate::policy::receive;
-    #[pymodule_export]
     use crate::poller::Poller;
     #[pymodule_export]
     use crate::rate_clock::RateClock;
-    #[pymodule_export]
-    use crate::simulation::{csv, experiments, merge, sweep};
     #[pymodule_export]
     use crate::slack::TimerSlack;
     #[pymodule_export]

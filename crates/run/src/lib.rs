@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod beside;
 pub mod documents;
 pub mod field;
 pub mod file;

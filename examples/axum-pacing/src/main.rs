@@ -18,7 +18,7 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use softtimers::{Clock, Monotonic};
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use softtimers_measure::usage::Usage;
 use softtimers_tokio::Rate;
 use tokio::net::{TcpListener, TcpSocket};

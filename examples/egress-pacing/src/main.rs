@@ -15,7 +15,7 @@ use example_harness::trial::{Done, Software, Trial};
 use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic};
 use softtimers_bpf::{Egress, EgressPace, Error};
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 const FIGURES: [(&str, usize); 4] =

@@ -8,8 +8,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use softtimers_measure::machine::Machine;
-use softtimers_measure::paired::{Measured, Paired, Round};
-use softtimers_measure::result::{Cell, Results, Table};
+use softtimers_trials::paired::{Measured, Paired, Round};
+use softtimers_trials::result::{Cell, Results, Table};
 
 /// An integration with fewer lines than this is short.
 const MOST_LINES: u32 = 120;

@@ -19,8 +19,8 @@ use std::process::Command;
 use arrivals::{Arrivals, Load};
 use client::{Seen, Timers, load};
 use example_harness::trial::{Done, Line, Software, Trial};
-use softtimers_measure::paired::Round;
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::Round;
+use softtimers_trials::result::Table;
 
 const FIGURES: [(&str, usize); 6] = [
     ("rate", 3),

@@ -1,4 +1,4 @@
-//! A file over HTTP/3 through a short queue, from a server of [h3](https://docs.rs/h3) on quinn: paced by quinn, and by
+//! A file over HTTP/3 through a short queue, from a server of h3 on quinn: paced by quinn, and by
 //! softtimers-quinn.
 //!
 //! Server, client and cryptography are as published; the path is this project's, in real time, on loopback:
@@ -23,7 +23,7 @@ use example_harness::trial::{Done, Software, Trial};
 use files::By;
 use path::Path;
 use quinn::ServerConfig;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use softtimers_measure::usage::Usage;
 use softtimers_wan::Counters;
 use tokio::sync::oneshot;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use example_harness::trial::{Done, Line, Software, Trial};
 use server::{Server, Timer};
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 const FIGURES: [(&str, usize); 4] =
     [("answers/s", 0), ("answered p50 µs", 0), ("answered p99 µs", 0), ("CPU µs an answer", 2)];

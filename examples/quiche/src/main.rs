@@ -1,4 +1,4 @@
-//! What [quiche](https://docs.rs/quiche)'s release times are worth, and how to keep them.
+//! What quiche's release times are worth, and how to keep them.
 //!
 //! A QUIC sender should not send a window of packets in one burst: the first queue on the path drops what it cannot
 //! hold, or delays other traffic. So quiche paces. But as a protocol without I/O it can only say, with each packet,

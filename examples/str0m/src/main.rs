@@ -1,4 +1,4 @@
-//! What punctual time-outs are worth to [str0m](https://docs.rs/str0m), and what else a video frame needs.
+//! What punctual time-outs are worth to str0m, and what else a video frame needs.
 //!
 //! str0m is WebRTC without I/O: after each call, `poll_output` returns packets to send, then the time of the next call.
 //! Most loops round that up to a millisecond, as the timer of `epoll_wait` or a socket's receive time-out does. And

@@ -1,4 +1,4 @@
-//! One video to fifty WebRTC receivers, by the loop of [str0m](https://docs.rs/str0m)'s example, and spread over time.
+//! One video to fifty WebRTC receivers, by the loop of str0m's example, and spread over time.
 //!
 //! A frame of 30 packets leaves at once, fifty times: a video forwarder sends trains of 1,500 packets, each receiver's
 //! access link gets 30 at once, and drops some where its queue is shorter. str0m has a pacer for senders that estimate
@@ -21,7 +21,7 @@ use std::time::Duration;
 use example_harness::trial::{Done, Software, Trial};
 use peers::{Client, INTERVAL, Video};
 use receivers::Seen;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 const RECEIVERS: usize = 50;
 const FIGURES: [(&str, usize); 8] = [

@@ -1,4 +1,4 @@
-//! An experiment of your own, with sweeps, seeds, intervals and CSV: `cargo run -p softtimers-sim --example own_experiment`.
+//! An experiment of your own, with sweeps, seeds, intervals and CSV: `cargo run --manifest-path papers/Cargo.toml -p softtimers-sim --example own_experiment`.
 //!
 //! Packets arrive at random at a queue that serves one each millisecond, and are lost when it is full. How
 //! many are lost, by the queue's length?

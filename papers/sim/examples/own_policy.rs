@@ -1,4 +1,4 @@
-//! Your own receive policy on HIP's simulated machine: `cargo run -p softtimers-sim --example own_policy`.
+//! Your own receive policy on HIP's simulated machine: `cargo run --manifest-path papers/Cargo.toml -p softtimers-sim --example own_policy`.
 //!
 //! The policy polls every 2 ms while packets come, and goes back to interrupts after three empty polls. The
 //! same type runs in a program that links softtimers-net.

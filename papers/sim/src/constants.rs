@@ -5,7 +5,7 @@
 //! here: a paper's text, a standard, a guess, or a figure that it was fitted to. The papers' experiments
 //! contain no numbers; they take them from the machine of their [`Parameters`](crate::Parameters), whose
 //! fields are this list. To add one, write its line, with the figures that it moves; a test changes each
-//! constant and checks which figures change, and `docs/papers.md` is marked from that.
+//! constant and checks which figures change, and `papers/docs/papers.md` is marked from that.
 //!
 //! A parameter is set by the user: a rate, a quota, a duration. A constant that is a parameter's default
 //! names its flag. The policies' own parameters, such as HIP's α, are `softtimers_core`'s presets.

@@ -19,7 +19,7 @@ use super::{Features, Level, State};
 use crate::program;
 use crate::report::Outcome;
 use crate::tests::Status;
-use crate::workspace::{Page, Workspace};
+use crate::workspace::{DOCS, Page, Workspace};
 
 type Statuses = BTreeMap<String, Status>;
 
@@ -67,7 +67,7 @@ pub(crate) fn check(features: &Features, workspace: &Workspace, statuses: &Statu
 /// Checks the tests that SECURITY.md and the pages of `docs/` name next to their promises against those that ran.
 pub(crate) fn promises(pages: &[Page], statuses: &Statuses) -> Outcome {
     let (mut judged, mut count) = (Judged::default(), 0);
-    for page in pages.iter().filter(|page| page.path == "SECURITY.md" || page.path.starts_with("docs/")) {
+    for page in pages.iter().filter(|page| page.path == "SECURITY.md" || DOCS.iter().any(|docs| page.path.starts_with(docs))) {
         for (line, number) in page.text.lines().zip(1..) {
             for rest in line.split("<!-- shown by:").skip(1) {
                 let names = rest.split_once("-->").map_or(rest, |(names, _)| names);
@@ -122,7 +122,7 @@ fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
         ["cargo", "xtask", ..] => {
             Ok(crate::Cli::try_parse_from(&words[1..]).err().map(|error| error.to_string()))
         }
-        ["cargo", "run" | "bench", ..] => Ok(no_target(&words, workspace)),
+        ["cargo", "run" | "bench", ..] => no_target(&words, workspace),
         ["cargo", "lab", ref rest @ ..] => refused("softtimers-lab", rest, workspace),
         ["softtimers", ref rest @ ..] => refused("softtimers", rest, workspace),
         _ => Ok(Some("it is neither softtimers nor cargo run, bench, lab or xtask".into())),
@@ -138,18 +138,31 @@ fn refused(name: &str, words: &[&str], workspace: &Workspace) -> Result<Option<S
 }
 
 /// Returns why `cargo run` or `cargo bench` finds nothing to run, if so.
-fn no_target(words: &[&str], workspace: &Workspace) -> Option<String> {
+///
+/// # Errors
+/// If cargo fails.
+fn no_target(words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
     let value = |flag: &str| words.iter().skip_while(|word| **word != flag).nth(1).copied();
-    let package = value("-p")?;
-    let Some(member) = workspace.member(package) else {
-        return Some(format!("there is no package {package}"));
+    let manifest = value("--manifest-path").unwrap_or("Cargo.toml");
+    let workspaces = workspace.all()?;
+    let path = workspace.root().join(manifest);
+    let Some(own) = workspaces.iter().find(|one| path.parent() == Some(one.root())) else {
+        return Ok(Some(format!("{manifest} is of no workspace")));
     };
+    let mut members: Vec<_> = own.members().collect();
+    if let Some(package) = value("-p") {
+        members.retain(|member| member.name == package);
+        if members.is_empty() {
+            return Ok(Some(format!("there is no package {package}")));
+        }
+    }
     let kinds =
         [("--bench", TargetKind::Bench), ("--example", TargetKind::Example), ("--bin", TargetKind::Bin)];
-    let (flag, kind) = kinds.into_iter().find(|(flag, _)| value(flag).is_some())?;
-    let name = value(flag)?;
-    let is_there = member.targets.iter().any(|target| target.is_kind(kind.clone()) && target.name == name);
-    (!is_there).then(|| format!("{package} has no {flag} {name}"))
+    let Some((flag, kind)) = kinds.into_iter().find(|(flag, _)| value(flag).is_some()) else { return Ok(None) };
+    let name = value(flag).unwrap_or_default();
+    let mut targets = members.iter().flat_map(|member| &member.targets);
+    let is_there = targets.any(|target| target.is_kind(kind.clone()) && target.name == name);
+    Ok((!is_there).then(|| format!("there is no {flag} {name}")))
 }
 
 #[cfg(test)]

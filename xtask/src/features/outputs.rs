@@ -4,10 +4,10 @@
 //! that the command was run and its output kept:
 //!
 //! ```text
-//!   row at level command ──▶ docs/outputs/softtimers-sim-livelock.txt      $ softtimers sim livelock
+//!   row at level command ──▶ papers/outputs/softtimers-sim-livelock.txt      $ softtimers sim livelock
 //!         │                                                                2026-11-23, commit 9be92601; AMD EPYC, …
 //!         ▼                                                                <what it printed>
-//!   docs/features.md: its date, next to the command
+//!   papers/docs/features.md: its date, next to the command
 //! ```
 //!
 //! `full` runs the commands and rewrites the files; `ci` checks each file against its row. A row whose figures are only
@@ -24,7 +24,7 @@ use crate::program::{self, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-const DIRECTORY: &str = "docs/outputs";
+const DIRECTORY: &str = "papers/outputs";
 
 /// The header of the output of a command that computes and measures nothing.
 const SIMULATED: &str = "simulated: the same on every machine";
@@ -34,7 +34,7 @@ const NOT_POSSIBLE: i32 = 77;
 
 /// Returns the path at which the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
-    let needless = ["-p", "--bench", "--release", "--", "softtimers-lab", "--example"];
+    let needless = ["--manifest-path", "papers/Cargo.toml", "bench/Cargo.toml", "--bench", "--release", "--", "--example"];
     let words = command.split_whitespace().filter(|word| !needless.contains(word));
     let name: Vec<_> = words.map(|word| word.replace(|c: char| !c.is_ascii_alphanumeric(), "-")).collect();
     let name = name.join("-");
@@ -213,15 +213,15 @@ fn machine() -> String {
 mod tests {
     use super::*;
 
-    const COMMAND: &str = "cargo bench -p softtimers-lab --bench kernel -- workloads";
+    const COMMAND: &str = "cargo bench --manifest-path papers/Cargo.toml --bench kernel -- workloads";
 
     #[test]
     fn a_command_has_a_file() {
-        assert_eq!(path(COMMAND), "docs/outputs/cargo-bench-kernel-workloads.txt");
+        assert_eq!(path(COMMAND), "papers/outputs/cargo-bench-kernel-workloads.txt");
         let doctor = "softtimers doctor --quick --assert costs.soft_event_of_signal<0.05";
         assert_eq!(
             path(doctor),
-            "docs/outputs/softtimers-doctor-quick-assert-costs-soft-event-of-signal-0-05.txt"
+            "papers/outputs/softtimers-doctor-quick-assert-costs-soft-event-of-signal-0-05.txt"
         );
     }
 
@@ -254,7 +254,7 @@ mod tests {
             );
             problems(&Features::parse(&text).unwrap(), Path::new("nowhere"))
         };
-        let missing = "ST-001: there is no docs/outputs/cargo-bench-kernel-workloads.txt; \
+        let missing = "ST-001: there is no papers/outputs/cargo-bench-kernel-workloads.txt; \
                        `cargo xtask features --store ST-001` runs the command and writes it";
         assert_eq!(row("command"), [missing]);
         assert!(row("live").is_empty());

@@ -129,8 +129,13 @@ fn claimed(claim: &str, root: &Path) -> String {
     let parts: Vec<_> = claim.split("::").collect();
     let linked = match parts[..] {
         [package, target, ..] if !claim.starts_with('$') => {
-            let directory = package.strip_prefix("softtimers-").unwrap_or(package);
-            ["crates", "papers", "bench"].iter().find_map(|workspace| {
+            let directory = match package {
+                "softtimers-papers" => "cli",
+                _ => package.trim_start_matches("softtimers-").trim_start_matches("papers-"),
+            };
+            let workspaces: &[&str] =
+                if package.starts_with("softtimers-papers") { &["papers"] } else { &["crates", "papers", "bench"] };
+            workspaces.iter().find_map(|workspace| {
                 let path = format!("{workspace}/{directory}/tests/{target}.rs");
                 root.join(&path).is_file().then(|| format!("[`{claim}`]({})", from_docs(&path)))
             })
@@ -146,9 +151,10 @@ fn printed(command: &str, root: &Path) -> String {
     format!("`$ {command}`: [{date}]({})", from_docs(&outputs::path(command)))
 }
 
-/// Returns a path from the root as a link for a page in `docs/`.
+/// Returns a path from the root as a link for a page in `papers/docs/`.
 fn from_docs(path: &str) -> String {
-    path.strip_prefix("docs/").map_or_else(|| format!("../{path}"), str::to_owned)
+    let beside = path.strip_prefix("papers/docs/").map(str::to_owned);
+    beside.or_else(|| Some(format!("../{}", path.strip_prefix("papers/")?))).unwrap_or_else(|| format!("../../{path}"))
 }
 
 #[cfg(test)]
@@ -198,7 +204,7 @@ section = "3"
 state = "shown"
 level = "quoted"
 shown_by = ["$ softtimers noise"]
-documented_in = "docs/noise.md#x"
+documented_in = "papers/docs/noise.md#x"
 "#;
 
     #[test]
@@ -209,12 +215,12 @@ documented_in = "docs/noise.md#x"
             "| together | 6 | 0 | 0 | 1 | **1** | 1 | 1 | 1 | 1 | 1 |",
             "To be built once, documented or refused now: ST-003.",
             "### Facility (ST-001 to ST-006)",
-            "| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](limits.md#tlb) |",
+            "| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](../../docs/limits.md#tlb) |",
             "| ST-002 | 3 | c | planned, issue 2 |  |",
             "| ST-003 | 3 | d | refused, was to be built | nobody can see it |",
             "| ST-004 | 3 | e | calibrated | `a::lib::b`<br>its cost is fitted to it |",
-            "| ST-005 | 3 | f | **command** | `$ softtimers doctor`: [not yet run](outputs/softtimers-doctor.txt) |",
-            "| ST-006 | 3 | g | quoted | `$ softtimers noise`<br>[docs/noise.md#x](noise.md#x) |",
+            "| ST-005 | 3 | f | **command** | `$ softtimers doctor`: [not yet run](../outputs/softtimers-doctor.txt) |",
+            "| ST-006 | 3 | g | quoted | `$ softtimers noise`<br>[papers/docs/noise.md#x](noise.md#x) |",
         ] {
             assert!(page.lines().any(|is| is == line), "{line}: {page}");
         }
@@ -225,6 +231,6 @@ documented_in = "docs/noise.md#x"
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(claimed("softtimers-core::none::x", root), "`softtimers-core::none::x`");
         assert_eq!(claimed("$ softtimers doctor", root), "`$ softtimers doctor`");
-        assert_eq!(from_docs("README.md#when"), "../README.md#when");
+        assert_eq!(from_docs("README.md#when"), "../../README.md#when");
     }
 }

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic};
-use softtimers_lab::command::{Killed, Program, announced};
+use softtimers_trials::command::{Killed, Program, announced};
 use softtimers_lab::figures::{self, Figure};
-use softtimers_measure::paired::Round;
+use softtimers_trials::paired::Round;
 use softtimers_measure::processor::Processor;
 
 use crate::lanes::Lanes;

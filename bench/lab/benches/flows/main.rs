@@ -1,5 +1,5 @@
-//! Many flows from one thread, by softtimers and by what programs use today: `cargo bench -p softtimers-lab
-//! --bench flows [-- flows-mixed --seconds 2 --rounds 4 --json FILE]`.
+//! Many flows from one thread, by softtimers and by what programs use today: `cargo bench --manifest-path
+//! bench/Cargo.toml --bench flows [-- flows-mixed --seconds 2 --rounds 4 --json FILE]`.
 //!
 //! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another CPU, and are
 //! judged by what arrives there. They differ in how they find the next due flow:
@@ -43,10 +43,10 @@ use anyhow::Context;
 use softtimers::Timestamp;
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::figures;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Paired};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Paired};
 use softtimers_measure::processor::Processor;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use contender::{ALL, COST, DEVIATION, HEAP_SLACK, LIBRARY};
 

@@ -1,5 +1,5 @@
-//! The cost of handing datagrams to the kernel, one to 64 at a time: `cargo bench -p softtimers-lab --bench
-//! handover [-- --rounds 100]`.
+//! The cost of handing datagrams to the kernel, one to 64 at a time: `cargo bench --manifest-path
+//! bench/Cargo.toml --bench handover [-- --rounds 100]`.
 //!
 //! A pacer sends one datagram when it is due, or the few that are due at a clock check; rarely more. So the sizes that
 //! matter are 1 to 8, and 64 shows the trend of each way. All of them send 1,200 bytes over loopback, in turns of a few
@@ -26,12 +26,12 @@ use std::net::SocketAddr;
 use std::process::{ExitCode, Stdio};
 
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_lab::command::announced;
-use softtimers_lab::cpu;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::command::announced;
+use softtimers_trials::cpu;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::child;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 use softtimers_net::udp::RecvBatch;
 
 use ring::Ring;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use softtimers_forward::Mode;
 use softtimers_forward::overload::{Bench, Receiver};
 use softtimers_lab::bench::Done;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Round;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Round;
+use softtimers_trials::result::Table;
 
 use super::{Effort, WORK, bench_of, offered, receiver};
 

@@ -4,8 +4,8 @@ use softtimers::Percent;
 use softtimers_forward::Mode;
 use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::result::Table;
 
 use super::{Effort, WORK, bench_of, offered, receiver};
 

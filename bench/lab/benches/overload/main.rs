@@ -1,5 +1,5 @@
-//! Receiving under overload, and the cost of stability when there is none: `cargo bench -p softtimers-lab --bench
-//! overload [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about five minutes.
+//! Receiving under overload, and the cost of stability when there is none: `cargo bench --manifest-path
+//! bench/Cargo.toml --bench overload [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about five minutes.
 //!
 //! | section | question |
 //! |---|---|
@@ -29,9 +29,9 @@ use std::time::Duration;
 use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_forward::{Mode, PollingPlan};
 use softtimers_lab::bench::{self, Section};
-use softtimers_lab::command::Program;
+use softtimers_trials::command::Program;
 use softtimers_load::wire::GOODBYES;
-use softtimers_measure::paired::Paired;
+use softtimers_trials::paired::Paired;
 
 const SECTIONS: [Section<Effort>; 8] = [
     ("curve", curve::measure),

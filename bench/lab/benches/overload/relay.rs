@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Program, announced, pause, start, works};
-use softtimers_measure::bar::Bar;
+use softtimers_trials::command::{Program, announced, pause, start, works};
+use softtimers_trials::bar::Bar;
 use softtimers_measure::processor::Processor;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use super::Effort;
 

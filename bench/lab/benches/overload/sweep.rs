@@ -3,7 +3,7 @@
 use softtimers_forward::Mode;
 use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use super::{Effort, WORK, bench_of, offered, receiver};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_lab::bench::Done;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::result::{Cell, Table};
 
 use crate::path::{Crossed, Line};
 use crate::run::{Kind, Load, transfer};

@@ -1,4 +1,4 @@
-//! quinn unchanged and quinn with even pacing: `cargo bench -p softtimers-lab --bench quinn [-- SECTION --megabytes 10
+//! quinn unchanged and quinn with even pacing: `cargo bench --manifest-path bench/Cargo.toml --bench quinn [-- SECTION --megabytes 10
 //! --rounds 5]`, each run for this number of megabytes.
 //!
 //! One way, the same path for all in turn, emulated in real time: a slow link, a delay, and a short queue:
@@ -30,9 +30,9 @@ mod run;
 use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Paired};
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Paired};
+use softtimers_trials::result::{Cell, Table};
 
 use path::Line;
 use run::{COLUMNS, COST, DROPS, GOODPUT, Kind, Load, run};

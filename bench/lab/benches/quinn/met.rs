@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::{Cell, Table};
 
 use crate::bridge::Bridged;
 use crate::flows::{Met, Sender, meet};

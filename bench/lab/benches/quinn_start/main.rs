@@ -1,4 +1,4 @@
-//! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-lab --bench quinn_start
+//! Tables X and XI of the soft timers paper with quinn: `cargo bench --manifest-path bench/Cargo.toml --bench quinn_start
 //! [-- --packets 100000]`, up to this number of packets. See [`softtimers_lab::start`].
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::start::{Path, Way, restart, time};
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::result::{Cell, Table};
 
 const SIZES: [u64; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
 

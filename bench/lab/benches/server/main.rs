@@ -1,5 +1,5 @@
-//! What a web server gains by polling for requests instead of being woken: `cargo bench -p softtimers-lab --bench
-//! server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
+//! What a web server gains by polling for requests instead of being woken: `cargo bench --manifest-path
+//! bench/Cargo.toml --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |
 //! |---|---|
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use softtimers_lab::bench::{self, Section};
 use softtimers_measure::failure::Failure;
-use softtimers_measure::paired::Paired;
+use softtimers_trials::paired::Paired;
 use softtimers_measure::processor::Processor;
 
 /// The effort of the bench, and its CPUs.

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use softtimers::epoll::{Epoll, Waiting};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Killed, announced};
+use softtimers_trials::command::{Killed, announced};
 use softtimers_lab::server::cable::{Cable, Receiving, SERVER, polled};
 use softtimers_lab::server::client::{Answered, Load};
 use softtimers_lab::server::engine::ServerStats;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::failure::Failure;
-use softtimers_measure::paired::{Measured, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Measured, Round};
+use softtimers_trials::result::Table;
 use softtimers_measure::ticks::Ticks;
 
 use super::Effort;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Killed, pause, start};
+use softtimers_trials::command::{Killed, pause, start};
 use softtimers_lab::server::FILE;
 use softtimers_lab::server::cable::{Cable, SERVER};
 

@@ -2,8 +2,8 @@
 
 use softtimers_lab::bench::Done;
 use softtimers_lab::server::client::Load;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use super::contender::{Contender, RATE};

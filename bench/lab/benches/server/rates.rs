@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use softtimers_lab::bench::Done;
 use softtimers_lab::server::client::Load;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use super::contender::{BUSY, Contender, RATE};

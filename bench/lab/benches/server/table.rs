@@ -2,9 +2,9 @@
 
 use softtimers_lab::bench::Done;
 use softtimers_lab::server::client;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Round};
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use super::contender::{BUSY, Contender, Load, RATE};

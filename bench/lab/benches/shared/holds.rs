@@ -18,9 +18,9 @@ use softtimers::shared::{Remote, Shared};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
 use softtimers_lab::bench::Done;
 use softtimers_lab::least::Least;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 
 pub(crate) fn holds(rounds: &usize) -> Done<Vec<Table>> {
     let mut contenders = [SHARED, ("one hold", measure::<OneHold>)];

@@ -1,4 +1,4 @@
-//! Shared timers: `cargo bench -p softtimers-lab --bench shared [-- threads --rounds 7 --quick --json FILE]`.
+//! Shared timers: `cargo bench --manifest-path bench/Cargo.toml --bench shared [-- threads --rounds 7 --quick --json FILE]`.
 //!
 //! ```text
 //!   holds     how long the lock is held when very many timers fall due together

@@ -23,10 +23,10 @@ use parking_lot::Mutex;
 use softtimers::shared::{Remote, Shared};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 use softtimers_lab::bench::Done;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
 use softtimers_measure::processor::Processor;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::contender::Contender;

@@ -1,7 +1,7 @@
 //! The most that ours may cost: absolutely, or as a share of a peer's figure.
 
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Measured;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Measured;
 
 const OURS: &str = "softtimers";
 const KEYED: &str = "softtimers keyed";

@@ -1,8 +1,8 @@
 //! All contenders in one table: a few workloads that distinguish them, memory, and the longest single calls.
 
 use softtimers_lab::bench::Done;
-use softtimers_measure::paired::{Paired, in_turn};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Paired, in_turn};
+use softtimers_trials::result::Table;
 
 use crate::{Effort, MILLION, contenders, figures_of};
 

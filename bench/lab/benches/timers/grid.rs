@@ -1,7 +1,7 @@
 //! Five workloads at every size, and three with a million timers: where a structure does well, and where it does not.
 
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Round};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Round};
 
 use crate::MILLION;
 

@@ -1,4 +1,4 @@
-//! Timer structures compared in one run: `cargo bench -p softtimers-lab --bench timers
+//! Timer structures compared in one run: `cargo bench --manifest-path bench/Cargo.toml --bench timers
 //! [-- W3 --rounds 3 --quick --json FILE]`.
 //!
 //! Each pair of a contender and a workload is a process of its own, so that none inherits another's heap; the
@@ -37,10 +37,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_lab::command::output;
+use softtimers_trials::command::output;
 use softtimers_measure::child;
-use softtimers_measure::paired::{Paired, Round, in_turn};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Paired, Round, in_turn};
+use softtimers_trials::result::Table;
 
 /// Figures of one contender on one workload, by name.
 type Figures = BTreeMap<String, f64>;

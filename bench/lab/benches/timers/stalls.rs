@@ -3,7 +3,7 @@
 //! There are three identical runs, and each call counts with the shortest of its three times ([`Least`]).
 
 use softtimers_lab::least::Least;
-use softtimers_lab::random::Random;
+use softtimers_trials::random::Random;
 
 use crate::clock;
 use crate::contender::Contender;

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use softtimers_lab::random::Random;
+use softtimers_trials::random::Random;
 use softtimers_measure::estimate::median;
 
 use crate::clock;

@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_measure::paired::{Paired, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Paired, Round};
+use softtimers_trials::result::Table;
 
 use crate::grid::{Beside, CONTENDERS, Cell, SET_UP, TIME, Whose, cells, tasks};
 

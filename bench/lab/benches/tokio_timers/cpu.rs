@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_lab::cpu::of_thread;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::result::Table;
+use softtimers_trials::cpu::of_thread;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::result::Table;
 use softtimers_tokio::{Driver, Slack};
 use tokio::time::Instant;
 

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_lab::cpu::of_thread;
-use softtimers_lab::random::Random;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::cpu::of_thread;
+use softtimers_trials::random::Random;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 use tokio::time::Instant;
 
 use crate::{SOFT, Timers, table};

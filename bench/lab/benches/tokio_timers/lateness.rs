@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::median;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use softtimers_tokio::wrap;
 use tokio::task::LocalSet;
 use tokio::time::Instant;

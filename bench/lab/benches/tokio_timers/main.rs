@@ -1,4 +1,4 @@
-//! softtimers-tokio and tokio's own timers compared: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
+//! softtimers-tokio and tokio's own timers compared: `cargo bench --manifest-path bench/Cargo.toml --bench tokio_timers [-- --quick
 //! idle busy …]`.
 //!
 //! Both take turns in one process, on a single-threaded runtime except for `grid` and `slack`, and each figure is the
@@ -29,8 +29,8 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_measure::paired::{Measured, Paired, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::paired::{Measured, Paired, Round};
+use softtimers_trials::result::Table;
 use tokio::runtime::Builder;
 
 const SECTIONS: [Section<usize>; 10] = [

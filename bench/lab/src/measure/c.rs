@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_trials::result::{Cell, Table};
 
 use super::{Effort, bench_of, printed};
 use crate::bench::Done;
-use crate::command::{build, output, root, works};
+use softtimers_trials::command::{build, output, root, works};
 
 /// Runs the bench of the C API, then the examples that measure.
 pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
@@ -97,7 +97,7 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_measure::bar::Verdict;
+    use softtimers_trials::bar::Verdict;
 
     #[test]
     fn what_the_programs_print_is_read() {

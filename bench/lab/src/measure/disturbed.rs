@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Round};
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{self, Program, pause, signal};
+use softtimers_trials::command::{self, Program, pause, signal};
 use crate::figures::{self, Figure};
 
 /// A busy run of three seconds.

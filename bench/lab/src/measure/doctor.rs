@@ -2,13 +2,13 @@
 //! method once, in rotating order.
 
 use serde_json::Value;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Round};
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::Program;
+use softtimers_trials::command::Program;
 use crate::figures::{self, Figure};
 
 /// The methods, in the order of `doctor`.
@@ -123,7 +123,7 @@ const TURN: &str = "turn less clock ns";
 mod tests {
     use super::*;
     use serde_json::json;
-    use softtimers_measure::bar::Verdict;
+    use softtimers_trials::bar::Verdict;
 
     fn doctor(share: f64, cpu: f64, reason: Option<&str>) -> Value {
         let cell = |method: &str, share: f64| json!({ "method": method, "busy": "echo", "achieved_share": share, "cpu_share": cpu, "lost": 0 });
@@ -132,7 +132,7 @@ mod tests {
 
     fn measured(rounds: &[Value]) -> Measured {
         let mut rounds = rounds.iter();
-        let paired = softtimers_measure::paired::Paired::new(rounds.len()).as_a_whole().beside_others();
+        let paired = softtimers_trials::paired::Paired::new(rounds.len()).as_a_whole().beside_others();
         let made: anyhow::Result<Measured> = paired.rounds(|_, round| {
             note(round, rounds.next().unwrap());
             Ok(())

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
-use softtimers_measure::bar::Bar;
+use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{Program, announced};
+use softtimers_trials::command::{Program, announced};
 
 /// Measures round trips, the rate of a full link, and the limit.
 pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {

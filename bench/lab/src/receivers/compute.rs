@@ -27,12 +27,12 @@ use softtimers_forward::Mode;
 use softtimers_forward::overload::Filter;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::estimate::median;
-use softtimers_measure::paired::in_turn;
+use softtimers_trials::paired::in_turn;
 use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers_poll::{AnyPolicy, SourceConfig, SourceId};
 
 use super::{How, With, came, looking, open};
-use crate::cpu;
+use softtimers_trials::cpu;
 
 #[derive(clap::Args, Debug, Clone)]
 pub struct Arguments {

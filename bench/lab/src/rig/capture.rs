@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 
 use super::trial::{DESTINATION_PORT, Offer, Rig, now, used};
 use crate::bench::Done;
-use crate::command::{pause, signal};
+use softtimers_trials::command::{pause, signal};
 use crate::figures::{self, Figure};
 
 pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {

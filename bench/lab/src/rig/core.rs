@@ -24,7 +24,7 @@ use softtimers_measure::processor::Processor;
 
 use super::hosts::{Hosts, ip, threads};
 use super::trial::{DESTINATION, now};
-use crate::command::{Killed, output, pause, start};
+use softtimers_trials::command::{Killed, output, pause, start};
 
 /// The layout, until it is dropped.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use serde_json::Value;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Measured, Paired, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Measured, Paired, Round};
+use softtimers_trials::result::Table;
 
 use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use softtimers_measure::failure::Failure;
 
 use crate::bench::Done;
-use crate::command::{output, works};
+use softtimers_trials::command::{output, works};
 
 /// Three namespaces, deleted when it is dropped.
 #[derive(Debug)]

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Paired, Round};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Paired, Round};
 use softtimers_measure::processor::Processor;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 
 use super::trial::{Offer, Rig, now};
 use crate::bench::Done;
-use crate::command::{Killed, announced, pause, start};
+use softtimers_trials::command::{Killed, announced, pause, start};
 use crate::figures;
 
 /// Percent of the CPU.

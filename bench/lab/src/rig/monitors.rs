@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Paired, Round};
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Paired, Round};
+use softtimers_trials::result::Table;
 
 use super::trial::{Offer, Rig, busy, finish, now};
 use crate::bench::Done;
-use crate::command::{pause, signal};
+use softtimers_trials::command::{pause, signal};
 use crate::figures::{self, Figure};
 
 /// A capturing program: its name, its allowed delay, and its flags.

@@ -7,9 +7,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 
 use super::hosts::ip;
 use super::trial::{DESTINATION, Offer, Rig};

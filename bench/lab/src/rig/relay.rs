@@ -14,15 +14,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Paired, Round};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::{Paired, Round};
 use softtimers_measure::processor::Processor;
-use softtimers_measure::result::Table;
+use softtimers_trials::result::Table;
 use softtimers_net::udp::{SendBatch, Stopped};
 
 use super::trial::{Rig, busy, now};
 use crate::bench::Done;
-use crate::command::{Killed, announced, output, pause, start, works};
+use softtimers_trials::command::{Killed, announced, output, pause, start, works};
 
 /// A program that relays from one address to another.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! The shares of others: a computation next to packets, sources next to a flooded one, programs next to a limited
 //! forwarder, the first packet of a burst.
 
-use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 
 use super::curve::{RULES, capacity, trial};
 use super::trial::{Amount, Offer, Rig};

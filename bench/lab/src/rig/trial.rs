@@ -10,7 +10,7 @@ use softtimers_measure::ticks::Ticks;
 
 use super::Arguments;
 use super::hosts::{Hosts, station};
-use crate::command::{self, Killed, Program, announced, pause, start};
+use softtimers_trials::command::{self, Killed, Program, announced, pause, start};
 
 /// The measured programs, as built.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 
 use crate::bench::Done;
-use crate::command::output;
+use softtimers_trials::command::output;
 use crate::rig::hosts::{Hosts, ip, missing, threads};
 
 /// The hosts of a server and of its clients, deleted when it is dropped.

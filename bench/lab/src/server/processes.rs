@@ -18,7 +18,7 @@ use softtimers_measure::child;
 
 use super::connection::{Connection, Step, scratch};
 use super::request::Site;
-use crate::command::{Killed, announced};
+use softtimers_trials::command::{Killed, announced};
 
 /// Starts `number` processes of this program with these words, each of which calls [`serve`], and waits until all are
 /// ready: an earlier load would be measured together with their start.

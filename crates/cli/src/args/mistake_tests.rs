@@ -21,7 +21,7 @@ fn a_message_names_the_value_and_tips_stand_below_it() {
     );
     assert_eq!(
         told("send 127.0.0.1:9 --rate 1pps --timer hourglass"),
-        "invalid value 'hourglass' for '--timer <TIMER>'\n  [possible values: soft, loop, loop-inside, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off]"
+        "invalid value 'hourglass' for '--timer <TIMER>'\n  [possible values: soft, loop, loop-inside, pwait2, ms, timerfd, signal, thread, spin, kernel, off]"
     );
     assert_eq!(
         told("send 127.0.0.1:9 --rat 1pps"),

@@ -81,7 +81,7 @@ impl Hosts {
     /// The command in the middle, with both its outputs to be read.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.host("middle"), env!("CARGO_BIN_EXE_softtimers")]);
+        command.args(["netns", "exec", &self.host("middle"), super::PROGRAM]);
         command.args(words.split(' ').filter(|word| !word.is_empty()));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -13,10 +13,27 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+/// The program of the package whose tests these are: `softtimers`, or `softtimers-papers`, which shares this file.
+pub const PROGRAM: &str =
+    match (option_env!("CARGO_BIN_EXE_softtimers"), option_env!("CARGO_BIN_EXE_softtimers-papers")) {
+        (Some(tools), _) => tools,
+        (None, Some(papers)) => papers,
+        (None, None) => panic!("a package without a program"),
+    };
+
+/// Whether these are the tests of `softtimers-papers`.
+pub const IS_PAPERS: bool = option_env!("CARGO_BIN_EXE_softtimers").is_none();
+
+/// Says whether a command line calls a command of `softtimers-papers`.
+pub fn is_of_papers(words: &str) -> bool {
+    let first = words.trim_start().split(' ').next().unwrap_or_default();
+    ["sim", "noise", "probe", "report"].contains(&first)
+}
+
 /// The command with these arguments, words separated by spaces.
 pub fn command(words: &str) -> Command {
     watch();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_softtimers"));
+    let mut command = Command::new(PROGRAM);
     command.args(words.split(' ').filter(|word| !word.is_empty())).stdin(Stdio::null());
     command
 }

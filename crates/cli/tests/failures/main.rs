@@ -12,6 +12,8 @@
 
 mod calls;
 mod commands;
+#[path = "../common/mod.rs"]
+mod common;
 mod fault;
 #[path = "../common/offloads.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -24,7 +26,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -57,7 +59,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let trials = LINES.iter().flat_map(|line| {
+    let own = |line: &&Line| common::is_of_papers(line.words) == common::IS_PAPERS;
+    let trials = LINES.iter().filter(own).flat_map(|line| {
         let matrix = &matrix;
         FAULTS.iter().map(move |&(name, fault)| {
             let matrix = Arc::clone(matrix);
@@ -234,7 +237,8 @@ fn hangup(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
 struct Matrix {
     bench: Bench,
     full: bool,
-    receiver: Mutex<Child>,
+    /// The commands of papers send to none.
+    receiver: Option<Mutex<Child>>,
     cases: AtomicUsize,
     strangers: AtomicUsize,
     /// By the command's place.
@@ -275,9 +279,20 @@ impl Matrix {
         fs::create_dir_all(&directory)?;
         fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
         // Where users find it who may not look into this one's directories.
-        let program = directory.join("softtimers");
-        fs::copy(env!("CARGO_BIN_EXE_softtimers"), &program)?;
-        let (receiver, to) = receiver(&program)?;
+        let built = Path::new(common::PROGRAM);
+        let program = directory.join(built.file_name().unwrap_or_default());
+        fs::copy(built, &program)?;
+        let (receiver, to) = if common::IS_PAPERS {
+            // A report measures with the other program; without it, its sections say so.
+            let tools = built.with_file_name("softtimers");
+            if tools.is_file() {
+                fs::copy(tools, directory.join("softtimers"))?;
+            }
+            (None, String::new())
+        } else {
+            let (receiver, to) = receiver(&program)?;
+            (Some(receiver), to)
+        };
         let (sink, echo) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
         let addresses =
             [("TO", to), ("SINK", sink.local_addr()?.to_string()), ("ECHO", echo.local_addr()?.to_string())];
@@ -304,7 +319,7 @@ impl Matrix {
         Ok(Matrix {
             bench,
             full,
-            receiver: Mutex::new(receiver),
+            receiver: receiver.map(Mutex::new),
             cases: 0.into(),
             strangers: 0.into(),
             without_fault,
@@ -381,7 +396,9 @@ impl Matrix {
 
     /// Ends what it has started, and leaves the counts where they are wanted.
     fn end(&self) -> std::io::Result<()> {
-        let _ = self.receiver.lock().map(|mut receiver| receiver.kill().and_then(|()| receiver.wait()));
+        if let Some(receiver) = &self.receiver {
+            let _ = receiver.lock().map(|mut receiver| receiver.kill().and_then(|()| receiver.wait()));
+        }
         let _ = fs::remove_dir_all(&self.bench.directory);
         let Some(path) = std::env::var_os("SOFTTIMERS_RESULTS").map(PathBuf::from) else { return Ok(()) };
         let cells = self.cells.lock().map_err(|_| std::io::Error::other("a test panicked"))?;

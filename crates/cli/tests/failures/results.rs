@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use softtimers_measure::machine::Machine;
-use softtimers_measure::result::{Cell as Figure, Results, Table};
+use softtimers_trials::result::{Cell as Figure, Results, Table};
 
 use crate::outcome::End;
 

@@ -1004,7 +1004,7 @@ fn without_the_privilege_it_is_not_possible() {
         let give_up =
             ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
         let mut command = Command::new("ip");
-        command.args(give_up).arg(env!("CARGO_BIN_EXE_softtimers")).args(["forward", "wa", "wb"]);
+        command.args(give_up).arg(crate::common::PROGRAM).args(["forward", "wa", "wb"]);
         let output = command.output().unwrap();
         if String::from_utf8_lossy(&output.stderr).starts_with("softtimers: ") {
             assert!(common::refusal(&output, 77).contains("CAP_NET_RAW"));

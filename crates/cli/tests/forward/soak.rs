@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::machine::Machine;
-use softtimers_measure::result::{Results, Table};
+use softtimers_trials::result::{Results, Table};
 
 use super::*;
 

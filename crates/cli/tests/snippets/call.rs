@@ -22,6 +22,8 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::{Value, json};
 
+use crate::common::{IS_PAPERS, PROGRAM, is_of_papers};
+
 /// The variable that says where calls are written down.
 pub(crate) const CALLS: &str = "SNIPPET_CALLS";
 
@@ -47,6 +49,16 @@ pub(crate) struct Call {
     pub(crate) stderr: String,
 }
 
+/// Returns the program `softtimers`, which may not be built beside that of the papers.
+pub(crate) fn tools() -> PathBuf {
+    Path::new(PROGRAM).with_file_name("softtimers")
+}
+
+/// Returns the program that has this command.
+fn program(words: &str) -> PathBuf {
+    if IS_PAPERS && is_of_papers(words) { PathBuf::from(PROGRAM) } else { tools() }
+}
+
 /// Runs the real command with this process's arguments, and ends with its exit code.
 ///
 /// # Errors
@@ -68,7 +80,7 @@ pub(crate) fn stand_in() -> io::Result<ExitCode> {
 
     let (interrupts, written) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, written)?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_softtimers"));
+    let mut command = Command::new(program(&words.join(" ")));
     command.args(&words).env_remove(LASTING).stderr(File::create(&said)?).process_group(0);
     let mut child = command.spawn()?;
     let hung = !ends(&child, &interrupts, tried)?;

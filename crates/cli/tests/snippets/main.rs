@@ -6,6 +6,9 @@
 //!                                                                           └ how it ended ──▶ judged
 //! ```
 //!
+//! The snippets that call a command of `softtimers-papers`, and those of its pages, are run by the tests of that program, which
+//! are these, compiled there.
+//!
 //! Calls end with 0, with 77 where this machine lacks something, or with 1 because an `--assert` does not hold. Other
 //! programs end with 0. `SOFTTIMERS_SHOW=1` shows what each snippet prints; a part of a page's name chooses among them.
 
@@ -69,6 +72,7 @@ impl Bench {
     /// The longest first, so that none is left for the end.
     fn trials(self: &Arc<Self>) -> Vec<Trial> {
         let mut snippets: Vec<Snippet> = self.pages.iter().flat_map(|page| page.snippets("sh")).collect();
+        snippets.retain(|snippet| snippet.is_of_papers() == common::IS_PAPERS);
         snippets.retain(|snippet| snippet.commands().iter().any(|command| left_out(command).is_none()));
         snippets.sort_by_key(|snippet| std::cmp::Reverse(length(snippet)));
         let mut trials: Vec<Trial> = snippets.into_iter().map(|snippet| self.trial(snippet)).collect();
@@ -82,6 +86,9 @@ impl Bench {
         let bench = Arc::clone(self);
         trials.push(Trial::test("each_row_of_what_is_left_out_is_needed", move || bench.counted()));
         let bench = Arc::clone(self);
+        if common::IS_PAPERS {
+            return trials;
+        }
         trials.push(Trial::ignorable_test("what_goes_wrong_is_told", move || bench.wrong()));
         trials.push(Trial::ignorable_test("calls_are_found_in_pipes_and_wrong_ones_are_told", || {
             if !place::has("bash") {
@@ -102,7 +109,11 @@ impl Bench {
 
     fn lacks(&self) -> Option<&String> {
         common::watch();
-        self.lacks.get_or_init(|| place::lacks(&self.files)).as_ref()
+        let lacks = || {
+            let is_there = call::tools().is_file();
+            if is_there { place::lacks(&self.files) } else { Some("softtimers is not built beside".to_owned()) }
+        };
+        self.lacks.get_or_init(lacks).as_ref()
     }
 
     /// Counts the commands that are left out.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::is_of_papers;
+
 /// The project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -31,7 +33,8 @@ pub(crate) fn pages() -> Vec<Page> {
     let is_page = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
     let folders = ["crates", "papers", "bench"].map(|folder| list(root.join(folder)));
     let of_crates = folders.into_iter().flatten().map(|folder| folder.join("README.md"));
-    let all = list(root.clone()).chain(list(root.join("docs"))).chain(of_crates);
+    let docs = ["docs", "papers/docs", "bench/docs"].map(|folder| list(root.join(folder)));
+    let all = list(root.clone()).chain(docs.into_iter().flatten()).chain(of_crates);
     let mut paths: Vec<PathBuf> = all.filter(|path| is_page(path) && path.exists()).collect();
     paths.sort();
     let page = |path: &PathBuf| Page {
@@ -58,6 +61,16 @@ impl Page {
 }
 
 impl Snippet {
+    /// Says whether the tests of `softtimers-papers` run it: it is on a page of theirs, or calls a command of theirs.
+    pub(crate) fn is_of_papers(&self) -> bool {
+        let calls = |command: &String| {
+            let command = without_comment(command);
+            // Also as `cargo run … -- WORDS`.
+            command.split("softtimers ").skip(1).chain(command.split(" -- ").skip(1)).any(is_of_papers)
+        };
+        self.place.starts_with("papers/") || self.commands().iter().any(calls)
+    }
+
     /// Returns its commands, each with all its lines: those that end with a backslash or inside of a quotation go on.
     pub(crate) fn commands(&self) -> Vec<String> {
         let (mut commands, mut begun) = (vec![], String::new());

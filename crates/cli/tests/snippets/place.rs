@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 
-use crate::call::CALLS;
+use crate::call::{CALLS, tools};
 use crate::files::Files;
 
 /// Makes the namespace's own view of the system, its interfaces, and a receiver where a line sends to one that the page has
@@ -155,7 +155,7 @@ impl Place {
             .env("HOME", self.0.join("here"))
             .env("TMPDIR", self.0.join("tmp"))
             .env("TEST", std::env::current_exe()?)
-            .env("PROGRAM", env!("CARGO_BIN_EXE_softtimers"))
+            .env("PROGRAM", tools())
             .env("CALLER", caller)
             .env(CALLS, self.calls())
             .env("INTERFACES", needs.interfaces.join(" "))

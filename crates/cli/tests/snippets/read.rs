@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use libtest_mimic::Failed;
 
-use crate::common::command;
+use crate::common::{IS_PAPERS, command, is_of_papers};
 use crate::files::Files;
 use crate::pages::Page;
 
@@ -88,6 +88,8 @@ pub(crate) fn every_command_line_is_understood(pages: &[Page], files: &Files) ->
         // What it redirects into files is not meant to replace those laid.
         match calls(&snippet.text, &Directory::new("redirected")) {
             Ok(calls) => {
+                let calls: Vec<_> =
+                    calls.into_iter().filter(|call| is_of_papers(&call.join(" ")) == IS_PAPERS).collect();
                 seen += calls.len();
                 let wrong = calls.iter().filter_map(|call| Some((call.join(" "), complaint(call, &laid)?)));
                 problems.extend(wrong.map(|(call, why)| format!("{}: {call}: {why}", snippet.place)));
@@ -96,8 +98,10 @@ pub(crate) fn every_command_line_is_understood(pages: &[Page], files: &Files) ->
         }
     }
     // `--help` comes before a machine is read.
-    problems.extend(complaint(&["sim", "machine", "mine.toml"].map(str::to_owned), &laid));
-    if seen <= 100 {
+    if IS_PAPERS {
+        problems.extend(complaint(&["sim", "machine", "mine.toml"].map(str::to_owned), &laid));
+    }
+    if seen <= if IS_PAPERS { 30 } else { 50 } {
         problems.push(format!("only {seen} command lines were found"));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }

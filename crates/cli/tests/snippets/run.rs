@@ -32,6 +32,7 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
     ("cc", "the tests of crates/capi build and run its program"),
     ("./paced", "the tests of crates/capi build and run its program"),
     ("python crates/python/tests", "the tests of crates/python"),
+    ("python papers/python/bench", "measures for minutes"),
     ("softtimers wan --rtt 80ms --rate 20Mbit --loss 0.5% -- curl", "the internet"),
 ];
 

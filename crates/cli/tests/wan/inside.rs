@@ -27,7 +27,7 @@ impl Place {
         let path = env::temp_dir().join(format!("softtimers-inside-{}-{count}", std::process::id()));
         fs::create_dir(&path).unwrap();
         // The built one may be where others may not go.
-        let (built, here) = (env!("CARGO_BIN_EXE_softtimers"), path.join("softtimers"));
+        let (built, here) = (crate::common::PROGRAM, path.join("softtimers"));
         if fs::hard_link(built, &here).is_err() {
             fs::copy(built, here).unwrap();
         }
@@ -401,7 +401,7 @@ fn a_missing_peer_or_gateway_is_named() {
 fn where_user_namespaces_are_forbidden_the_setting_is_named() {
     let script = format!(
         "echo 0 > /proc/sys/user/max_user_namespaces && exec {} wan --peer true -- true",
-        env!("CARGO_BIN_EXE_softtimers")
+        crate::common::PROGRAM
     );
     let output = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output();
     match output {

@@ -223,7 +223,7 @@ fn without_the_privilege_it_is_not_possible() {
         let drop =
             ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
         let mut command = Command::new("ip");
-        command.args(drop).arg(env!("CARGO_BIN_EXE_softtimers")).args(["wan", "--ifaces", "wa,wb"]);
+        command.args(drop).arg(crate::common::PROGRAM).args(["wan", "--ifaces", "wa,wb"]);
         match command.output() {
             Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("softtimers: ") => {
                 assert!(common::refusal(&output, 77).contains("CAP_NET_RAW"));

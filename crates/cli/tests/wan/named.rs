@@ -200,7 +200,7 @@ fn interfaces_of_a_file_are_guarded() {
         let words =
             ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
         let mut command = Command::new("ip");
-        command.args(words).arg(env!("CARGO_BIN_EXE_softtimers")).args(["wan", "--proxies"]).arg(&file);
+        command.args(words).arg(crate::common::PROGRAM).args(["wan", "--proxies"]).arg(&file);
         match command.output() {
             Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("softtimers: ") => {
                 assert!(refusal(&output, 77).contains("CAP_NET_RAW"));

@@ -1,7 +1,7 @@
 from selectors import SelectorKey
-from typing import Any, Iterable, Optional, Union, final
+from typing import Any, Optional, final
 
-__all__ = ["OtherClock", "Poller", "RateClock", "TimerSlack", "Timers", "csv", "experiments", "merge", "receive", "sweep"]
+__all__ = ["OtherClock", "Poller", "RateClock", "TimerSlack", "Timers"]
 
 class OtherClock(Exception):
     """The loop's time is not the kernel's monotonic clock."""
@@ -53,25 +53,3 @@ class RateClock:
     def departures(self) -> int: ...
     @property
     def skipped(self) -> int: ...
-
-def experiments() -> list[
-    tuple[str, str, str, list[tuple[tuple[str, str], str]], list[tuple[str, str]]]
-]: ...
-def sweep(
-    experiment: str,
-    parameters: dict[str, Any],
-    axes: Optional[dict[str, Iterable[Any]]],
-    how: dict[str, Any],
-) -> list[tuple[str, str, list[Any]]]: ...
-def csv(
-    experiment: str,
-    parameters: dict[str, Any],
-    axes: Optional[dict[str, Iterable[Any]]],
-    how: dict[str, Any],
-    part: str,
-    build: str,
-) -> str: ...
-def merge(texts: list[str]) -> str: ...
-def receive(
-    policy: Any, packets: Iterable[tuple[int, int]], machine: Union[str, tuple[int, int, int, int]]
-) -> tuple[int, float, float, int, int, int, int, int]: ...

@@ -1,7 +1,7 @@
 //! The figures that the simulated machines reproduce: [`Figure`]. Constants refer to these for what they move
 //! and were fitted to.
 
-/// A row: a figure, its name as the list of constants prints it, the first cells of its rows in `docs/papers.md`.
+/// A row: a figure, its name as the list of constants prints it, the first cells of its rows in `papers/docs/papers.md`.
 macro_rules! figures {
     ($($figure:ident: $about:literal, [$($row:literal),*];)*) => {
         /// A figure, a table or a numerical statement of a paper, as far as one experiment reproduces it.
@@ -11,7 +11,7 @@ macro_rules! figures {
         }
 
         impl Figure {
-            /// All figures, in the order of `docs/papers.md`.
+            /// All figures, in the order of `papers/docs/papers.md`.
             pub const ALL: &[Figure] = &[$(Figure::$figure),*];
 
             /// Returns its name, as the list of constants prints it.
@@ -21,7 +21,7 @@ macro_rules! figures {
                 }
             }
 
-            /// Returns the first cells of its rows in `docs/papers.md`. A figure in the page's text has none.
+            /// Returns the first cells of its rows in `papers/docs/papers.md`. A figure in the page's text has none.
             pub fn rows(self) -> &'static [&'static str] {
                 match self {
                     $(Figure::$figure => &[$($row),*],)*

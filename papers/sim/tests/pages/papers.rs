@@ -1,4 +1,4 @@
-//! Which figures a constant was fitted to, as marks behind the rows of `docs/papers.md`, and what the chosen constants are.
+//! Which figures a constant was fitted to, as marks behind the rows of `papers/docs/papers.md`, and what the chosen constants are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,12 +36,12 @@ pub(super) fn marked(page: &str) -> String {
         let is_marked = line.starts_with('|') && cells.contains(['†', '‡']);
         assert!(
             !is_marked || number >= by_hand.lines().count(),
-            "docs/papers.md, line {}: a mark",
+            "papers/docs/papers.md, line {}: a mark",
             number + 1
         );
         let _ = writeln!(text, "{}", known.as_deref().unwrap_or(line));
     }
-    assert!(left.is_empty(), "docs/papers.md has no row for {:?}", left.keys());
+    assert!(left.is_empty(), "papers/docs/papers.md has no row for {:?}", left.keys());
     text
 }
 

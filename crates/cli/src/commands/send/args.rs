@@ -52,7 +52,7 @@ pub(crate) struct SendArgs {
     /// Flows side by side, each at the rate: 1 to 10000
     ///
     /// They share one socket, and their starts are spread over one interval (see --phase). Datagrams of several flows that are due at the same time
-    /// leave together. Not with --timer signal, tick or off.
+    /// leave together. Not with --timer signal or off.
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count, display_order = 6)]
     pub(crate) flows: u32,
 
@@ -93,7 +93,7 @@ pub(crate) struct SendArgs {
     ///
     /// They leave together, ahead of their scheduled times, in one send that the kernel cuts where it can (UDP_SEGMENT).
     /// A larger quantum lowers the CPU time of a high rate and makes the pacing coarser by as much. Not with --timer
-    /// signal, tick or off.
+    /// signal or off.
     #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse, help_heading = PACING, hide_short_help = true)]
     pub(crate) quantum: SendQuantum,
 

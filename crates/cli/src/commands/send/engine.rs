@@ -263,7 +263,10 @@ pub(crate) enum Busy {
 }
 
 fn timers() -> impl TypedValueParser<Value = Timer> {
-    let names = Timer::all().map(|timer| PossibleValue::new(timer.name()).help(timer.about()));
+    // A periodic tick is there to be compared with.
+    let is_hidden = |timer: &Timer| timer.name() == "tick";
+    let names = Timer::all()
+        .map(|timer| PossibleValue::new(timer.name()).help(timer.about()).hide(is_hidden(&timer)));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Timer>())
 }
 

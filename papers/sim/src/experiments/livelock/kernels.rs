@@ -10,7 +10,7 @@ pub(crate) static LIVELOCK: Experiment = Experiment {
     name: "livelock",
     about: "A router under overload: output by input for every kernel (livelock paper, sections 6 and 7)",
     details: "Packets of minimum size arrive at a router on one 10 Mbit/s Ethernet and leave by another. The \
-              costs come from the paper's trace of one packet; for the others, see docs/sim.md. The policies \
+              costs come from the paper's trace of one packet; for the others, see papers/docs/sim.md. The policies \
               are those of softtimers_poll.",
     parameters: &PARAMETERS,
     columns: COLUMNS,

@@ -1,0 +1,56 @@
+//! docs/output.md: every label that a command prints, from the same catalogue as the manual pages. `cargo xtask output` writes it.
+
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use softtimers_run::field::{EVERYWHERE, Field};
+
+use super::{Cli, fields};
+
+const HEAD: &str = "\
+<!-- Written by `cargo xtask output` from the labels of the command's reports. -->
+# Output fields
+
+The labels of reports, as `softtimers man` explains them. A dash is a figure that was not measured. `--json` has more figures, with
+[keys of their own](stability.md#json). Those of `sim`, `noise`, `probe` and `report` are in
+[the papers' part](../papers/docs/sim-output.md).
+";
+
+/// The page as it is to be.
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let cli = Cli::command();
+    let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    for name in shown.map(clap::Command::get_name).filter(|name| !fields(name).is_empty()) {
+        page += &table(
+            &format!("`{name}`"),
+            ["label", "unit", "meaning"],
+            fields(name).iter().copied().flatten().map(cells),
+        );
+    }
+    page += &table("Below every report", ["label", "unit", "meaning"], EVERYWHERE.iter().map(cells));
+    page
+}
+
+fn cells(field: &Field) -> [String; 3] {
+    [field.label, field.unit, field.meaning].map(str::to_owned)
+}
+
+fn table(heading: &str, heads: [&str; 3], rows: impl Iterator<Item = [String; 3]>) -> String {
+    let line =
+        |cells: [String; 3]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    let rows: String = rows.map(line).collect();
+    format!("\n## {heading}\n\n| {} |\n|---|---|---|\n{rows}", heads.join(" | "))
+}
+
+#[test]
+fn the_page_has_every_label() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md");
+    if std::env::var_os("BLESS").is_some() {
+        return fs::write(file, page()).expect("the page can be written");
+    }
+    // A crate from a registry has no pages.
+    let Ok(kept) = fs::read_to_string(file) else { return };
+    assert_eq!(kept, page(), "docs/output.md: cargo xtask output");
+}
