@@ -69,6 +69,8 @@ pub use random::Random;
 pub use rate::{Rate, RateError};
 pub use seal::Seal;
 pub use slack::Slack;
+#[doc(hidden)]
+pub use slots::Slots;
 pub use slots::TimerId;
 pub use stats::Stats;
 pub use time::{Clock, ManualClock, Timestamp};

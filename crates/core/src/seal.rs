@@ -44,7 +44,7 @@ impl Seal {
     /// zero nor 2⁶⁴ − 1.
     ///
     /// [`TimerId::to_bits`]: crate::TimerId::to_bits
-    /// [`FlowId::to_bits`]: crate::pace::queue::FlowId::to_bits
+    /// [`FlowId::to_bits`]: crate::queue::FlowId::to_bits
     #[inline]
     pub fn close(&self, bits: u64) -> u64 {
         bits ^ self.key

@@ -1,4 +1,4 @@
-//! Slots and handles: the storage of an event or a flow, and the [`TimerId`] that names it.
+//! Slots and handles: the storage of an event, a flow or a source, and the [`TimerId`] that names it.
 //!
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
 //! so a stale handle finds nothing instead of another event. A 32-bit generation would wrap after 4 × 10⁹
@@ -20,10 +20,12 @@ pub struct TimerId {
     instance: u32,
 }
 
+/// Values with an index and a generation each: the one slab of these crates.
+///
 /// Generations are kept apart from the contents: a handle is checked in a dense array, and the contents may
 /// be aligned to cache lines.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots<E> {
+pub struct Slots<E> {
     generations: Vec<NonZeroU32>,
     events: Vec<Option<E>>,
     free: Vec<u32>,
@@ -63,7 +65,8 @@ impl TimerId {
 }
 
 impl<E> Slots<E> {
-    pub(crate) fn new(first_generation: NonZeroU32) -> Self {
+    /// Creates an empty set, whose slots begin with this generation.
+    pub fn new(first_generation: NonZeroU32) -> Self {
         Slots {
             generations: Vec::new(),
             events: Vec::new(),
@@ -74,7 +77,12 @@ impl<E> Slots<E> {
     }
 
     /// Puts `event` into a free slot, and returns its handle and index: O(1) amortised.
-    pub(crate) fn insert(&mut self, event: E) -> (TimerId, u32) {
+    pub fn insert(&mut self, event: E) -> (TimerId, u32) {
+        self.insert_with(|_| event)
+    }
+
+    /// Puts what `make` returns for its handle into a free slot, and returns its handle and index.
+    pub fn insert_with(&mut self, make: impl FnOnce(TimerId) -> E) -> (TimerId, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.events.len()).ok().filter(|&index| index != u32::MAX);
             let index = index.expect("more than 4,294,967,294 slots in use or retired");
@@ -82,13 +90,14 @@ impl<E> Slots<E> {
             self.events.push(None);
             index
         });
-        self.events[index as usize] = Some(event);
-        (self.id(index), index)
+        let id = self.id(index);
+        self.events[index as usize] = Some(make(id));
+        (id, index)
     }
 
     /// Returns the slot that `id` names, while its event is pending.
     #[inline]
-    pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
+    pub fn find(&self, id: TimerId) -> Option<u32> {
         self.instance.check(id);
         self.holds(id.index, id.generation).then_some(id.index)
     }
@@ -96,43 +105,43 @@ impl<E> Slots<E> {
     /// Returns the slot that `id` names; for a handle that was never returned, it may be empty. For callers
     /// that check their own arrays: this does not read the slot's contents.
     #[inline]
-    pub(crate) fn find_index(&self, id: TimerId) -> Option<u32> {
+    pub fn find_index(&self, id: TimerId) -> Option<u32> {
         self.instance.check(id);
         (self.generations.get(id.index as usize) == Some(&id.generation)).then_some(id.index)
     }
 
     /// Returns whether the slot still holds its content of this generation.
     #[inline]
-    pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
+    pub fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.generations.get(index as usize) == Some(&generation) && self.at(index).is_some()
     }
 
     /// Returns the content of a slot, if it has any.
     #[inline]
-    pub(crate) fn at(&self, index: u32) -> Option<&E> {
+    pub fn at(&self, index: u32) -> Option<&E> {
         self.events.get(index as usize)?.as_ref()
     }
 
     /// Returns the content of a slot, if it has any.
     #[inline]
-    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut E> {
+    pub fn at_mut(&mut self, index: u32) -> Option<&mut E> {
         self.events.get_mut(index as usize)?.as_mut()
     }
 
     /// Returns the handle with these bits, whether or not it names anything; `None` if no handle has them.
     #[inline]
-    pub(crate) fn id_of(&self, bits: u64) -> Option<TimerId> {
+    pub fn id_of(&self, bits: u64) -> Option<TimerId> {
         self.instance.id_of(bits)
     }
 
     /// Returns the handle of a slot's present content.
     #[inline]
-    pub(crate) fn id(&self, index: u32) -> TimerId {
+    pub fn id(&self, index: u32) -> TimerId {
         TimerId::new(index, self.generations[index as usize], &self.instance)
     }
 
     /// Empties a slot that holds an event; its handle is dead afterwards.
-    pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, E)> {
+    pub fn take(&mut self, index: u32) -> Option<(TimerId, E)> {
         let id = self.id(index);
         let event = self.events[index as usize].take()?;
         // The last generation is used once and then the slot is never handed out again.
@@ -141,6 +150,28 @@ impl<E> Slots<E> {
             self.free.push(index);
         }
         Some((id, event))
+    }
+
+    /// Returns the generation of an existing slot.
+    #[inline]
+    pub fn generation(&self, index: u32) -> NonZeroU32 {
+        self.generations[index as usize]
+    }
+
+    /// Returns the number of slots, including empty ones: all indices are below this.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.events.len() as u32
+    }
+
+    /// Returns the contents in order of their indices.
+    pub fn iter(&self) -> impl Iterator<Item = &E> {
+        self.events.iter().flatten()
+    }
+
+    /// Returns the contents in order of their indices.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        self.events.iter_mut().flatten()
     }
 }
 

@@ -68,7 +68,6 @@ mod overload;
 mod progress;
 mod quota;
 mod rounds;
-mod slots;
 mod stages;
 mod time_text;
 

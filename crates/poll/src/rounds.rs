@@ -24,9 +24,10 @@
 mod ids;
 mod source;
 
+use core::num::NonZeroU32;
+
 use super::{Input, Look, Policy, Quota};
-use crate::slots::Slots;
-use softtimers_core::{Timestamp, Wait};
+use softtimers_core::{Slots, Timestamp, Wait};
 
 pub use ids::{GateId, SourceId};
 use source::{Arming, Source};
@@ -113,7 +114,7 @@ enum Phase {
 impl<P: Policy> Rounds<P> {
     /// Makes rounds without sources.
     pub fn new() -> Self {
-        Rounds { sources: Slots::new(), gates: Slots::new(), at: 0, phase: Phase::Input }
+        Rounds { sources: Slots::new(NonZeroU32::MIN), gates: Slots::new(NonZeroU32::MIN), at: 0, phase: Phase::Input }
     }
 
     /// Adds a source, and returns its id.
@@ -121,7 +122,7 @@ impl<P: Policy> Rounds<P> {
     /// # Panics
     /// If there are 2³² − 1 of them.
     pub fn add(&mut self, config: SourceConfig<P>) -> SourceId {
-        let index = self.sources.insert(Source::new(config));
+        let (_, index) = self.sources.insert(Source::new(config));
         SourceId { index, generation: self.sources.generation(index) }
     }
 
@@ -133,7 +134,7 @@ impl<P: Policy> Rounds<P> {
             // The next source in this slot begins with its first phase.
             self.phase = Phase::Input;
         }
-        self.sources.take(index).map(|source| source.policy)
+        self.sources.take(index).map(|(_, source)| source.policy)
     }
 
     /// Adds a gate, a reason to shut input; it shuts nothing until sources are attached to it.
@@ -141,7 +142,7 @@ impl<P: Policy> Rounds<P> {
     /// # Panics
     /// If there are 2³² − 1 of them.
     pub fn add_gate(&mut self) -> GateId {
-        let index = self.gates.insert(Input::Open);
+        let (_, index) = self.gates.insert(Input::Open);
         GateId { index, generation: self.gates.generation(index) }
     }
 
@@ -181,7 +182,7 @@ impl<P: Policy> Rounds<P> {
 
     /// Returns the next step to take. Until [`Action::Rest`], carry each out and report it before the next call.
     pub fn action(&mut self, now: Timestamp) -> Action {
-        while self.at < self.sources.len() {
+        while self.at < self.sources.slots() {
             let id = SourceId { index: self.at, generation: self.sources.generation(self.at) };
             let Some(source) = self.sources.at_mut(self.at) else {
                 self.at += 1;
@@ -306,7 +307,7 @@ impl<P: Policy> Rounds<P> {
 
     /// Returns the sources that were added and not removed.
     pub fn sources(&self) -> impl Iterator<Item = SourceId> + '_ {
-        let ids = (0..self.sources.len()).filter(|&index| self.sources.at(index).is_some());
+        let ids = (0..self.sources.slots()).filter(|&index| self.sources.at(index).is_some());
         ids.map(|index| SourceId { index, generation: self.sources.generation(index) })
     }
 

@@ -30,7 +30,7 @@ use softtimers_linux::timerfd::TimerFd;
 
 use crate::clock::{IntoTimestamp, Monotonic};
 use crate::idle::Governor;
-use repeats::{Repeats, Ticking};
+use repeats::Repeats;
 
 /// Timers, the clock that they run on, and the kernel timer that wakes the program for them.
 ///
@@ -149,7 +149,7 @@ pub struct TimerHandle(Name);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Name {
     Once(TimerId),
-    Repeating(Ticking),
+    Repeating(TimerId),
 }
 
 /// A timer that waits in the wheel.
@@ -157,7 +157,7 @@ enum Name {
 enum Pending<E> {
     Once(E),
     /// A timer that repeats, with its next tick.
-    Repeating(Ticking),
+    Repeating(TimerId),
 }
 
 impl<E> Timers<E> {

@@ -49,7 +49,7 @@
 //! - [`Backup`]: the kernel timer as a descriptor, with counters and a periodic mode;
 //! - [`EventLoop`]: an event loop for many sources.
 //!
-//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], which thread may
+//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`Governor`], which thread may
 //! poll; [`Slice`] and [`TimerSlack`], a thread's scheduler settings; [`late`], the causes of lateness;
 //! [`bsd`], many interval timers behind one kernel timer. Batched datagrams, an interface's frames and
 //! receivers that are stable under overload are in `softtimers-net`.

@@ -332,7 +332,7 @@ impl<T> DepartureQueue<T> {
     /// behind it move up. `None` if no such packet waits. Ends a quantum of which a part has been handed out.
     ///
     /// ```
-    /// use softtimers_core::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+    /// use softtimers_core::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
     /// use softtimers_core::{PaceConfig, Rate, Timestamp};
     ///
     /// let mut queue = DepartureQueue::new(QueueConfig::default());

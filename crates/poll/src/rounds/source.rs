@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use super::super::{Input, Next, Policy, Quota};
 use crate::nanos::Nanos;
-use crate::slots::Slots;
-use softtimers_core::Timestamp;
+use softtimers_core::{Slots, Timestamp};
 
 /// The policy and the quota of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

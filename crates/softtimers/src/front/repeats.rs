@@ -1,28 +1,15 @@
 //! [`Repeats`]: the repeating events, each with the clock of its schedule.
 //!
-//! A tick is a timer like any other; this module keeps the state between two ticks. A reused place has
-//! another generation, so that a stale name finds nothing.
+//! A tick is a timer like any other; this module keeps the state between two ticks.
 
-use softtimers_core::{Rate, RateClock, TimerId, Timestamp};
+use std::num::NonZeroU32;
+
+use softtimers_core::{Rate, RateClock, Slots, TimerId, Timestamp};
 
 #[derive(Debug)]
 pub(super) struct Repeats<E> {
-    places: Vec<RepeatSlot<E>>,
-    free: Vec<u32>,
+    slots: Slots<Repeat<E>>,
     skipped: u64,
-}
-
-/// Names a repeating event.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Ticking {
-    index: u32,
-    generation: u32,
-}
-
-#[derive(Debug)]
-struct RepeatSlot<E> {
-    generation: u32,
-    repeat: Option<Repeat<E>>,
 }
 
 #[derive(Debug)]
@@ -36,45 +23,31 @@ struct Repeat<E> {
 }
 
 impl<E> Repeats<E> {
-    pub(super) const fn new() -> Self {
-        Repeats { places: Vec::new(), free: Vec::new(), skipped: 0 }
+    pub(super) fn new() -> Self {
+        Repeats { slots: Slots::new(NonZeroU32::MIN), skipped: 0 }
     }
 
-    /// Begins ticks one interval after `now`; `schedule` makes the timer of the first.
+    /// Begins ticks one interval after `now`; `schedule` makes the timer of the first. Returns the name of the event.
     pub(super) fn insert(
         &mut self,
         event: E,
         rate: Rate,
         now: Timestamp,
-        schedule: impl FnOnce(Ticking, Timestamp) -> TimerId,
-    ) -> Ticking
+        schedule: impl FnOnce(TimerId, Timestamp) -> TimerId,
+    ) -> TimerId
     where
         E: Clone,
     {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(RepeatSlot { generation: 0, repeat: None });
-            // Each has a timer in the wheel, which panics before it has 2³² of them.
-            self.places.len() as u32 - 1
-        });
-        let place = &mut self.places[index as usize];
-        let name = Ticking { index, generation: place.generation };
         let mut clock = RateClock::from(rate);
         clock.start(now);
         let first = clock.departed(now);
-        place.repeat = Some(Repeat { event, copy: E::clone, clock, timer: schedule(name, first) });
-        name
+        let repeat = |name| Repeat { event, copy: E::clone, clock, timer: schedule(name, first) };
+        self.slots.insert_with(repeat).0
     }
 
     /// Ends the ticks. Returns the event, and the timer of the pending tick.
-    pub(super) fn remove(&mut self, name: Ticking) -> Option<(E, TimerId)> {
-        self.find(name)?;
-        let place = &mut self.places[name.index as usize];
-        let repeat = place.repeat.take()?;
-        // A place whose generations are used up is left empty.
-        if let Some(next) = place.generation.checked_add(1) {
-            place.generation = next;
-            self.free.push(name.index);
-        }
+    pub(super) fn remove(&mut self, name: TimerId) -> Option<(E, TimerId)> {
+        let (_, repeat) = self.slots.take(self.slots.find(name)?)?;
         Some((repeat.event, repeat.timer))
     }
 
@@ -82,7 +55,7 @@ impl<E> Repeats<E> {
     /// next.
     pub(super) fn tick(
         &mut self,
-        name: Ticking,
+        name: TimerId,
         now: Timestamp,
         schedule: impl FnOnce(Timestamp) -> TimerId,
     ) -> Option<(E, Timestamp)> {
@@ -96,7 +69,7 @@ impl<E> Repeats<E> {
     }
 
     /// Moves the next tick to `first`; returns its timer.
-    pub(super) fn restart(&mut self, name: Ticking, first: Timestamp) -> Option<TimerId> {
+    pub(super) fn restart(&mut self, name: TimerId, first: Timestamp) -> Option<TimerId> {
         let repeat = self.find(name)?;
         repeat.clock.start(first);
         Some(repeat.timer)
@@ -106,8 +79,7 @@ impl<E> Repeats<E> {
         self.skipped
     }
 
-    fn find(&mut self, name: Ticking) -> Option<&mut Repeat<E>> {
-        let place = self.places.get_mut(name.index as usize)?;
-        if place.generation == name.generation { place.repeat.as_mut() } else { None }
+    fn find(&mut self, name: TimerId) -> Option<&mut Repeat<E>> {
+        self.slots.at_mut(self.slots.find(name)?)
     }
 }
