@@ -120,7 +120,7 @@ fn what_is_wrong_with_a_pcap_is_named() {
     refused(&with(4, 3), "byte 0: pcap of format 3.0; format 2.4 is read");
     refused(
         &with(second + 4, 1_000_000),
-        "byte 100: a time of 1795000000 s and 1000000 parts of 1000000 of one",
+        "byte 100: a time of 1795000000 s and a fraction of 1000000 / 1000000 s: a fraction is less than a second",
     );
     refused(&with(second + 12, 99), "byte 100: 100 bytes kept of a packet of 99");
     refused(

@@ -114,7 +114,12 @@ enum Phase {
 impl<P: Policy> Rounds<P> {
     /// Makes rounds without sources.
     pub fn new() -> Self {
-        Rounds { sources: Slots::new(NonZeroU32::MIN), gates: Slots::new(NonZeroU32::MIN), at: 0, phase: Phase::Input }
+        Rounds {
+            sources: Slots::new(NonZeroU32::MIN),
+            gates: Slots::new(NonZeroU32::MIN),
+            at: 0,
+            phase: Phase::Input,
+        }
     }
 
     /// Adds a source, and returns its id.

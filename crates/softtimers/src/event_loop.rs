@@ -134,7 +134,8 @@ pub struct LoopStats {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It runs on [`Monotonic`] unless it is made [`with_clock`](Self::with_clock).
+/// It runs on [`Monotonic`] unless it is made [`with_clock`](Self::with_clock). A child of fork(2) shares its epoll
+/// instance with the parent: make another loop there.
 #[derive(Debug)]
 pub struct EventLoop<C = Monotonic> {
     clock: C,

@@ -38,7 +38,8 @@
 //!
 //! # When not to use this
 //!
-//! When one thread has all the timers: [`SoftTimers`] needs no lock at all.
+//! When one thread has all the timers: [`SoftTimers`] needs no lock at all. In a child of fork(2), which has none of the
+//! other threads, and shares the descriptor with its parent: make another set there.
 
 mod common;
 mod helper;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -272,24 +273,24 @@ fn rotation_removes_nothing_that_the_run_has_not_written() {
     });
 }
 
-/// The next file is somebody's: the run ends, and the last word is in the current one once.
+/// The next file cannot be made: the run ends, and the last word is in the current one once.
 #[test]
-fn a_file_in_the_way_leaves_the_one_before_it_whole() {
+fn a_directory_that_is_closed_leaves_the_file_before_whole() {
     hosts::with("ckway", |hosts| {
         let place = ScratchDir::new("kway");
         let [first, second] = [1, 2].map(|at| place.file(&format!("t-{at:05}.pcapng")));
-        fs::write(&second, "theirs").unwrap();
         let flags = "--json --filter udp --ring 64MiB --rotate 1MiB";
         let capture = Capture::start(hosts, &place.file("t.pcapng"), flags);
+        fs::set_permissions(&place.0, fs::Permissions::from_mode(0o555)).unwrap();
         send(hosts, [1_400; 1_000]);
         let (code, report, words) = capture.finish();
         assert_eq!((code, &report["ended"]), (Some(1), &"output".into()), "{words}");
-        assert!(words.contains("t-00002.pcapng': exists; --force overwrites it"), "{words}");
+        assert!(words.contains("t-00002.pcapng': Permission denied"), "{words}");
         assert_eq!((endings(&first), packets(&first)), (1, of_datagrams(&report)));
         let lost = number(&report, "/interfaces/0/dropped/output");
         assert!(lost > 0, "{report}");
         assert_eq!(statistics(&first)[3], of_datagrams(&report));
-        assert_eq!(fs::read_to_string(&second).unwrap(), "theirs");
+        assert!(!second.exists());
     });
 }
 
