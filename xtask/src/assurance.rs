@@ -280,9 +280,11 @@ impl Logged {
 }
 
 /// Writes a table for `cargo lab publish`; returns its path.
-fn keep(workspace: &Workspace, name: &str, run: &str, table: Table) -> Result<String> {
+pub(crate) fn keep(workspace: &Workspace, name: &str, run: &str, table: Table) -> Result<String> {
     let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), run) };
-    let path = workspace.target("assurance").join(name).with_extension("json");
+    let directory = workspace.target("assurance");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join(name).with_extension("json");
     fs::write(&path, results.to_text()?)?;
     Ok(path.display().to_string())
 }

@@ -126,11 +126,7 @@ fn in_workspaces(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Resul
     in_folders(root, &WORKSPACES[..3], check)
 }
 
-fn in_folders(
-    root: &Path,
-    folders: &[&str],
-    check: impl Fn(&Path) -> Result<Outcome>,
-) -> Result<Outcome> {
+fn in_folders(root: &Path, folders: &[&str], check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     let (mut problems, mut skipped) = (vec![], None);
     for folder in folders {
         match check(&root.join(folder))? {

@@ -77,7 +77,9 @@ fn beside(member: &Package, workspace: &Workspace) -> Vec<String> {
     let folders = BESIDE.map(|folder| workspace.root().join(folder));
     let leads = |path: &Utf8PathBuf| folders.iter().any(|folder| path.as_std_path().starts_with(folder));
     let wrong = member.dependencies.iter().filter(|needed| needed.path.as_ref().is_some_and(leads));
-    wrong.map(|needed| format!("{} may not depend on {}: the product stands alone", member.name, needed.name)).collect()
+    wrong
+        .map(|needed| format!("{} may not depend on {}: the product stands alone", member.name, needed.name))
+        .collect()
 }
 
 /// Returns what is wrong with the dependencies within a workspace.
@@ -119,7 +121,9 @@ fn missing_to_fuzz(workspace: &Workspace, program: &str) -> Vec<String> {
         })
     };
     let missing = needed.into_iter().filter(|needed| !has(needed));
-    missing.map(|one| format!("{} lacks {}, features {:?}", manifest.display(), one.name, one.features)).collect()
+    missing
+        .map(|one| format!("{} lacks {}, features {:?}", manifest.display(), one.name, one.features))
+        .collect()
 }
 
 /// Returns the wrong dependencies of one member.

@@ -10,7 +10,7 @@
 //!   threads      a nightly; std too, if it has rust-src  semver      cargo-semver-checks
 //! ```
 //!
-//! `fuzzing`, `models`, `failures`, `soak` and `forwarding` leave their results in `target/assurance`, for `cargo lab publish`.
+//! `fuzzing`, `models`, `tokio`, `failures`, `soak` and `forwarding` leave their results in `target/assurance`, for `cargo lab publish`.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::features::outputs;
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{ci, failures, release, soak};
+use crate::{ci, failures, others, release, soak};
 
 type Step = fn(&Workspace, &Effort) -> Result<Outcome>;
 
@@ -34,6 +34,7 @@ const STEPS: &[(&str, Step)] = &[
     ("loom", |workspace, _| assurance::loom(workspace)),
     ("models", assurance::models),
     ("fuzzing", assurance::fuzzing),
+    ("tokio", |workspace, _| others::tokio(workspace)),
     ("failures", |workspace, _| failures::matrix(workspace)),
     ("soak", |workspace, effort| soak::soak(workspace, effort.minutes())),
     ("forwarding", |workspace, _| soak::forwarding(workspace)),

@@ -22,6 +22,7 @@ mod instructions;
 mod licences;
 mod links;
 mod objects;
+mod others;
 mod packages;
 mod program;
 mod programs;

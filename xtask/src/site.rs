@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn links_out_become_paths_or_lead_to_the_sources() {
         let text = "[`Hip`](../crates/hip.rs), [hip.rs](../crates/hip.rs), [a](a.md#b), [net](https://example.org)\n";
-        assert_eq!(inward("[`docs/data`](data), [d](data/d.json)", "docs", None), "`docs/data`, [d](data/d.json)");
+        assert_eq!(
+            inward("[`docs/data`](data), [d](data/d.json)", "docs", None),
+            "`docs/data`, [d](data/d.json)"
+        );
         let rest = "[a](a.md#b), [net](https://example.org)\n";
         assert_eq!(inward(text, "docs", None), format!("`Hip` (`crates/hip.rs`), `crates/hip.rs`, {rest}"));
         let (url, file) = ("https://host/tree", "crates/hip.rs");

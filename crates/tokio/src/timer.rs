@@ -115,7 +115,7 @@ impl Timer {
     #[track_caller]
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
         let due = clock::timestamp_of(deadline);
-        let owner = if keeps(deadline, due) {
+        let owner = if is_within(due) {
             Owner::served_by(driver.clone(), deadline)
         } else {
             Owner::nobody(deadline, Location::caller())
@@ -240,7 +240,7 @@ impl Timer {
             Owner::Tokio(of_tokio) if !of_tokio.stopgap || !of_tokio.sleep.is_elapsed() => {
                 of_tokio.sleep.as_mut().reset(deadline);
             }
-            Owner::Soft(soft) if keeps(deadline, due) => {
+            Owner::Soft(soft) if is_within(due) => {
                 // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
                 if soft.timers.reset(&mut soft.registration, self.slack, due).is_err() {
                     soft.wakes = Identity::NONE;
@@ -311,9 +311,10 @@ impl Timer {
     }
 }
 
-/// Returns whether a timer of this deadline can be due, and remembers it to the nanosecond.
-fn keeps(deadline: Instant, due: Timestamp) -> bool {
-    due != Timestamp::ZERO && due != Timestamp::MAX && clock::instant_of(due) == deadline
+/// Returns whether a timestamp can represent the deadline that became this one.
+#[inline]
+fn is_within(due: Timestamp) -> bool {
+    due != Timestamp::ZERO && due != Timestamp::MAX
 }
 
 impl Owner {

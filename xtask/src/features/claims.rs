@@ -67,7 +67,10 @@ pub(crate) fn check(features: &Features, workspace: &Workspace, statuses: &Statu
 /// Checks the tests that SECURITY.md and the pages of `docs/` name next to their promises against those that ran.
 pub(crate) fn promises(pages: &[Page], statuses: &Statuses) -> Outcome {
     let (mut judged, mut count) = (Judged::default(), 0);
-    for page in pages.iter().filter(|page| page.path == "SECURITY.md" || DOCS.iter().any(|docs| page.path.starts_with(docs))) {
+    for page in pages
+        .iter()
+        .filter(|page| page.path == "SECURITY.md" || DOCS.iter().any(|docs| page.path.starts_with(docs)))
+    {
         for (line, number) in page.text.lines().zip(1..) {
             for rest in line.split("<!-- shown by:").skip(1) {
                 let names = rest.split_once("-->").map_or(rest, |(names, _)| names);
@@ -158,7 +161,9 @@ fn no_target(words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
     }
     let kinds =
         [("--bench", TargetKind::Bench), ("--example", TargetKind::Example), ("--bin", TargetKind::Bin)];
-    let Some((flag, kind)) = kinds.into_iter().find(|(flag, _)| value(flag).is_some()) else { return Ok(None) };
+    let Some((flag, kind)) = kinds.into_iter().find(|(flag, _)| value(flag).is_some()) else {
+        return Ok(None);
+    };
     let name = value(flag).unwrap_or_default();
     let mut targets = members.iter().flat_map(|member| &member.targets);
     let is_there = targets.any(|target| target.is_kind(kind.clone()) && target.name == name);

@@ -34,7 +34,15 @@ const NOT_POSSIBLE: i32 = 77;
 
 /// Returns the path at which the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
-    let needless = ["--manifest-path", "papers/Cargo.toml", "bench/Cargo.toml", "--bench", "--release", "--", "--example"];
+    let needless = [
+        "--manifest-path",
+        "papers/Cargo.toml",
+        "bench/Cargo.toml",
+        "--bench",
+        "--release",
+        "--",
+        "--example",
+    ];
     let words = command.split_whitespace().filter(|word| !needless.contains(word));
     let name: Vec<_> = words.map(|word| word.replace(|c: char| !c.is_ascii_alphanumeric(), "-")).collect();
     let name = name.join("-");

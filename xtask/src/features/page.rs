@@ -133,8 +133,11 @@ fn claimed(claim: &str, root: &Path) -> String {
                 "softtimers-papers" => "cli",
                 _ => package.trim_start_matches("softtimers-").trim_start_matches("papers-"),
             };
-            let workspaces: &[&str] =
-                if package.starts_with("softtimers-papers") { &["papers"] } else { &["crates", "papers", "bench"] };
+            let workspaces: &[&str] = if package.starts_with("softtimers-papers") {
+                &["papers"]
+            } else {
+                &["crates", "papers", "bench"]
+            };
             workspaces.iter().find_map(|workspace| {
                 let path = format!("{workspace}/{directory}/tests/{target}.rs");
                 root.join(&path).is_file().then(|| format!("[`{claim}`]({})", from_docs(&path)))
@@ -154,7 +157,9 @@ fn printed(command: &str, root: &Path) -> String {
 /// Returns a path from the root as a link for a page in `papers/docs/`.
 fn from_docs(path: &str) -> String {
     let beside = path.strip_prefix("papers/docs/").map(str::to_owned);
-    beside.or_else(|| Some(format!("../{}", path.strip_prefix("papers/")?))).unwrap_or_else(|| format!("../../{path}"))
+    beside
+        .or_else(|| Some(format!("../{}", path.strip_prefix("papers/")?)))
+        .unwrap_or_else(|| format!("../../{path}"))
 }
 
 #[cfg(test)]
