@@ -3,7 +3,7 @@
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
 //!   softtimers ◄ measure ◄ load, forward, run                  softtimers ◄ tokio ◄ quinn      wan ◄ capi
-//!   softtimers ◄ python      core ◄ bpf ◄ forward      nothing on cli
+//!   softtimers ◄ python      core, linux ◄ bpf ◄ forward      nothing on cli
 //!   crates ◄ papers, bench     no crate of the product depends on those, not even for its tests
 //! ```
 //!
@@ -36,7 +36,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-run", &[CORE, LINUX, LOOPS, "softtimers-measure"]),
     ("softtimers-load", &[CORE, LINUX, LOOPS, NET, "softtimers-measure"]),
     ("softtimers-sim", &[CORE, POLL]),
-    ("softtimers-bpf", &[CORE]),
+    ("softtimers-bpf", &[CORE, LINUX]),
     ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),

@@ -15,7 +15,7 @@ use crate::report::Outcome;
 const CRATE: &str = "crates/bpf";
 
 /// `c/NAME.bpf.c` becomes `object/NAME.bpf.o`.
-const NAMES: &[&str] = &["batch", "forward", "pace", "probe", "softtimer", "timer"];
+const NAMES: &[&str] = &["batch", "flight", "forward", "pace", "probe", "softtimer", "tcp", "timer"];
 
 /// Compiles the objects.
 ///

@@ -32,6 +32,7 @@ mod probe;
 mod queues;
 mod samples;
 mod source;
+mod tcp;
 mod timers;
 
 pub use batches::{BatchTotals, Batches, FlushedBy};
@@ -44,6 +45,7 @@ pub use orders::Events;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;
+pub use tcp::{TcpCapacity, TcpCounts, TcpPace, TcpWindow};
 pub use timers::{TimerStats, Timers, TimersRun};
 
 /// The programs of the README compile.

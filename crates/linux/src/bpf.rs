@@ -3,6 +3,7 @@
 //! Safe, because the kernel's verifier confines every program. Everything ends with its descriptor.
 
 pub mod code;
+pub mod operations;
 
 use std::ffi::CStr;
 use std::io;

@@ -41,6 +41,7 @@
 //! | `ethtool` | how many queues an interface has | not in rustix |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
 //! | `bpf::code` | an assembler for them | – |
+//! | `bpf::operations` | kernel structures of functions (struct_ops) | – (by `bpf`) |
 //! | `interrupts` | interrupts that a thread's CPU time leaves out | `getrusage` of a thread is not in rustix |
 //! | `perf` | counters of software events and of caches | not in rustix |
 //! | `misses` | cache misses of a CPU | – (by `perf`) |

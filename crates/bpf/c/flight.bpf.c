@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for two moments:
+ *
+ *      a flight begins    first packet after all were acknowledged: the window is the connection's share of the known
+ *                         capacity at least, where CUBIC would have cut it for the pause (RFC 9293's restart)
+ *      packets acked      the pace follows the number of active connections at once, and a flight ends with its last packet
+ *
+ * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
+ * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
+ * kernel.
+ */
+#include "tcp.bpf.h"
+
+char _license[] SEC("license") = "Dual MIT/GPL";
+
+struct sock;
+struct ack_sample;
+#define PRESERVED __attribute__((preserve_access_index))
+struct minmax_sample {
+	u32 t;
+	u32 v;
+} PRESERVED;
+struct minmax {
+	struct minmax_sample s[3];
+} PRESERVED;
+struct tcp_sock {
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 packets_out;
+	u32 write_seq;
+	u32 snd_nxt;
+	struct minmax rtt_min;
+} PRESERVED;
+struct sock {
+	unsigned long sk_pacing_rate;
+} PRESERVED;
+
+#define CA_EVENT_TX_START 0
+#define NO_LOSS_YET 0x7fffffff
+
+/* As KERNEL_FUNCTIONS of the loader. */
+static void (*cubictcp_init)(struct sock *sk) = (void *)0x7f000000;
+static u32 (*cubictcp_recalc_ssthresh)(struct sock *sk) = (void *)0x7f000001;
+static void (*cubictcp_cong_avoid)(struct sock *sk, u32 ack, u32 acked) = (void *)0x7f000002;
+static void (*cubictcp_state)(struct sock *sk, u8 state) = (void *)0x7f000003;
+static void (*cubictcp_cwnd_event)(struct sock *sk, u32 event) = (void *)0x7f000004;
+static void (*cubictcp_acked)(struct sock *sk, const struct ack_sample *sample) = (void *)0x7f000005;
+static u32 (*tcp_reno_undo_cwnd)(struct sock *sk) = (void *)0x7f000006;
+
+/* Sets the pace to the connection's share, if that has changed. */
+static __always_inline void keep_pace(struct sock *sk, const struct setting *set, struct counts *counts, struct flow *flow)
+{
+	u64 among = active(counts);
+	u32 rate;
+
+	if (flow->among == among && flow->version == set->version)
+		return;
+	rate = share_of_rate(set, flow, among);
+	check(counts, bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate));
+	/* The limit alone would hold from the next acknowledgement on, a round trip later at the beginning of a flight. */
+	sk->sk_pacing_rate = rate;
+	flow->among = among;
+	flow->version = set->version;
+	flow->behind = 0;
+}
+
+static __always_inline void start(struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct setting *set = the_setting();
+	struct counts *counts = the_counts();
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	u32 window;
+
+	if (!set || !counts || !flow)
+		return;
+	begin_flight(counts, flow);
+	keep_pace(sk, set, counts, flow);
+	if (flow->given_back)
+		return;
+	flow->round_trip = flow->round_trip ? flow->round_trip : tp->rtt_min.s[0].v;
+	window = share_of_window(set, flow, active(counts));
+	/* At first it has the window of when it was established, which others may share by now. */
+	if (window && (!flow->begun || tp->snd_cwnd < window)) {
+		if (flow->begun)
+			count(&counts->restored);
+		tp->snd_cwnd = window;
+	}
+	flow->begun = 1;
+}
+
+static __always_inline void acked(struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct setting *set = the_setting();
+	struct counts *counts = the_counts();
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	u32 window;
+
+	if (!set || !counts || !flow)
+		return;
+	if (!tp->packets_out && tp->write_seq == tp->snd_nxt) {
+		end_flight(counts, flow);
+		return;
+	}
+	if (flow->among == active(counts) && flow->version == set->version)
+		return;
+	keep_pace(sk, set, counts, flow);
+	window = share_of_window(set, flow, active(counts));
+	if (!flow->given_back && tp->snd_ssthresh >= NO_LOSS_YET && tp->snd_cwnd < window)
+		tp->snd_cwnd = window;
+}
+
+/* Sections that the loader's parser knows; the arguments are those of the operation, one in each word. */
+SEC("fentry/init") int flight_init(u64 *arguments)
+{
+	cubictcp_init((struct sock *)arguments[0]);
+	return 0;
+}
+
+SEC("fentry/ssthresh") int flight_ssthresh(u64 *arguments)
+{
+	return cubictcp_recalc_ssthresh((struct sock *)arguments[0]);
+}
+
+SEC("fentry/cong_avoid") int flight_cong_avoid(u64 *arguments)
+{
+	cubictcp_cong_avoid((struct sock *)arguments[0], arguments[1], arguments[2]);
+	return 0;
+}
+
+SEC("fentry/set_state") int flight_set_state(u64 *arguments)
+{
+	cubictcp_state((struct sock *)arguments[0], arguments[1]);
+	return 0;
+}
+
+SEC("fentry/cwnd_event") int flight_cwnd_event(u64 *arguments)
+{
+	struct sock *sk = (struct sock *)arguments[0];
+	u32 event = arguments[1];
+
+	cubictcp_cwnd_event(sk, event);
+	if (event == CA_EVENT_TX_START)
+		start(sk);
+	return 0;
+}
+
+SEC("fentry/pkts_acked") int flight_pkts_acked(u64 *arguments)
+{
+	struct sock *sk = (struct sock *)arguments[0];
+
+	cubictcp_acked(sk, (const struct ack_sample *)arguments[1]);
+	acked(sk);
+	return 0;
+}
+
+SEC("fentry/undo_cwnd") int flight_undo_cwnd(u64 *arguments)
+{
+	return tcp_reno_undo_cwnd((struct sock *)arguments[0]);
+}
