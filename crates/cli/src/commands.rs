@@ -8,6 +8,7 @@ pub(crate) mod echo;
 pub(crate) mod forward;
 #[cfg(test)]
 mod output_tests;
+pub(crate) mod pace;
 mod papers;
 mod receiving;
 pub(crate) mod recv;
@@ -36,6 +37,9 @@ use doctor::features;
 use doctor::features::ProbeFeatureArgs;
 use echo::args::{Echo, EchoClientArgs};
 use forward::args::{ForwardArgs, ForwardPlan};
+use pace::args::PaceArgs;
+use pace::guard::{self, GuardArgs};
+use pace::run::Paced;
 use papers::PapersArgs;
 use recv::args::{Recv, RecvArgs};
 use replay::args::{Replay, ReplayArgs};
@@ -88,6 +92,12 @@ pub(crate) enum Command {
     /// Traffic that comes in at --listen goes out to --to after the delay, rate, queue and loss of the path, and answers come back
     /// the same way. `Up` is from the clients to --to, `down` is back. Without settings the path is a perfect wire.
     Wan(Box<WanArgs>),
+    /// Pace a command's TCP from its first packet, at the rate that is known of the path
+    ///
+    /// Where you know what a path carries, its connections need not probe for it: each begins with the window that the path
+    /// holds, at its share of the rate, and begins so again after a pause. The command is unmodified. Needs CAP_BPF,
+    /// CAP_PERFMON and CAP_NET_ADMIN (root has them), a cgroup, and Linux 5.10; for pauses Linux 6.4 with BTF.
+    Pace(Box<PaceArgs>),
     /// Forward between two interfaces, or relay UDP without root; stable under overload
     ///
     /// Between two interfaces it is a cable, or with --routed a router for IPv4 and IPv6. With --udp it relays datagrams
@@ -133,6 +143,9 @@ pub(crate) enum Command {
     /// One of the probes of `doctor`
     #[command(hide = true)]
     ProbeFeature(ProbeFeatureArgs),
+    /// A helper of `pace`
+    #[command(hide = true)]
+    PaceGuard(GuardArgs),
     /// A helper of `wan -- CMD`
     #[command(hide = true, subcommand)]
     WanInside(Role),
@@ -158,6 +171,8 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Probe(args) | Command::Sim(args) | Command::Noise(args) | Command::Report(args) => {
             Err(papers::run(&args.words))
         }
+        Command::Pace(args) => pace::run::run(args),
+        Command::PaceGuard(args) => Ok(guard::run(args)),
         ours => dispatch_ours(ours).map(|()| Exit::Ok.into()),
     }
 }
@@ -187,6 +202,8 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
         Command::EchoClient(args) => carry_out(&mut Echo::new(args)?),
         Command::ProbeFeature(args) => features::run(args),
         Command::WanInside(_)
+        | Command::Pace(_)
+        | Command::PaceGuard(_)
         | Command::Probe(_)
         | Command::Sim(_)
         | Command::Noise(_)
@@ -202,6 +219,7 @@ pub(crate) fn fields(command: &str) -> &'static [&'static [Field]] {
         "recv" => Recv::FIELDS,
         "echo-client" => Echo::FIELDS,
         "wan" => Emulator::FIELDS,
+        "pace" => Paced::FIELDS,
         "forward" => ForwardPlan::FIELDS,
         "capture" => Capture::FIELDS,
         "doctor" => Doctor::FIELDS,

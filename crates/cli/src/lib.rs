@@ -13,8 +13,10 @@
 mod address;
 mod args;
 mod commands;
+mod control;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
+mod user_command;
 mod withheld;
 
 use std::process::ExitCode;

@@ -21,10 +21,8 @@ mod session;
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
-use rustix::process::{Resource, Rlimit, setrlimit};
 use softtimers_measure::failure::Failure;
 
 pub(super) use session::Session;
@@ -33,6 +31,7 @@ use super::args::{WanArgs, WanPlan};
 use super::run::Emulator;
 use crate::run::carry_out;
 use crate::run::output::say;
+use crate::user_command::pass_on;
 
 /// The plan of a run inside.
 #[derive(Clone, Debug)]
@@ -61,18 +60,6 @@ pub(crate) fn run(args: &WanArgs) -> Result<ExitCode, Failure> {
         }
         _ => done.map(|()| ExitCode::SUCCESS),
     }
-}
-
-/// Ends like the command: by the same signal, or with its exit code.
-fn pass_on(status: ExitStatus) -> ExitCode {
-    let Some(signal) = status.signal() else {
-        return ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
-    };
-    // One core file is enough.
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    let _ = signal_hook::low_level::emulate_default_handler(signal);
-    // A filter suppressed the signal.
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
 /// Returns this program in one of its [roles], even if its file was moved.

@@ -14,7 +14,7 @@ use softtimers_wan::{PathConfig, Wan, Way};
 
 use super::args::WanPlan;
 use super::carrier::Carrier;
-use super::control::{Control, DEAF, MOST_CONNECTIONS, Request, request};
+use super::control::{Request, request};
 use super::inside::Session;
 use super::lines::{Lines, of_stream};
 use super::picture::drawn;
@@ -22,6 +22,7 @@ use super::record::Recorder;
 use super::seconds::Seconds;
 use super::show::{DirectionReport, WanConfig, WanReport};
 use super::table::header;
+use crate::control::{Control, DEAF, MOST_CONNECTIONS};
 use crate::file::OutputFile;
 use crate::run::output::{Object, Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, kill_process_group, pidfd_open};
-use rustix::termios::tcgetpgrp;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
@@ -21,7 +20,8 @@ use super::gateway::Gateway;
 use super::roles::READY;
 use super::{InsidePlan, myself, names};
 use crate::run::output::say;
-use crate::run::privileges::user::{as_caller, stay_caller};
+use crate::run::privileges::user::stay_caller;
+use crate::user_command::Terminal;
 
 /// Networks, and the processes in them. Dropping it ends them all.
 #[derive(Debug)]
@@ -37,10 +37,6 @@ pub(crate) struct Session {
     /// How the command has ended.
     status: Option<ExitStatus>,
 }
-
-/// The terminal that sends signals itself, and this process's group; looked up while files may be opened.
-#[derive(Debug)]
-struct Terminal(Option<File>, Pid);
 
 /// The init of the processes inside.
 #[derive(Debug)]
@@ -58,7 +54,7 @@ impl Session {
     pub(crate) fn enter(plan: InsidePlan) -> Result<Self, Failure> {
         // The command runs as the user who asked for it, also under `sudo`; so the user namespace must be theirs.
         stay_caller().map_err(|error| Failure::broke_off("giving up privileges", &error))?;
-        let terminal = Terminal(as_caller(|| File::open("/dev/tty")).ok(), getpgrp());
+        let terminal = Terminal::of_this_process();
         let mut gateway = plan.peer.is_none().then(Gateway::helper).transpose()?;
         enter_user_namespace().map_err(|why| Failure::not_possible(format_args!("-- CMD: {why}")))?;
         let refused = |error: io::Error| Failure::not_possible(format_args!("-- CMD: {error}"));
@@ -187,13 +183,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl Terminal {
-    /// Says whether keys reach this process's group now.
-    fn has_keys(&self) -> bool {
-        self.0.as_ref().is_some_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == self.1))
     }
 }
 

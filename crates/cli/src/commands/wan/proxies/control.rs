@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_measure::interrupt::Interrupt;
 
-use super::super::control::{Control, DEAF};
 use super::registry::Registry;
+use crate::control::{Control, DEAF};
 
 /// Waits for a signal, or until this time, and meanwhile serves the control socket.
 ///

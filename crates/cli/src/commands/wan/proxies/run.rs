@@ -8,7 +8,6 @@ use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::{BridgeConfig, Claimed};
 
 use super::super::carrier::failure;
-use super::super::control::Control;
 use super::args::ProxiesPlan;
 use super::control::attend;
 use super::fields::{Protocol, ProxyFields};
@@ -18,6 +17,7 @@ use super::serve::Api;
 use super::show::{ProxiesConfig, ProxiesReport, ProxyReport};
 use softtimers_run::field::Field;
 
+use crate::control::Control;
 use crate::run::output::{Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};

@@ -1,0 +1,186 @@
+//! The report of `pace`: the keys of `softtimers.pace/1`.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_bpf::{TcpCounts, TcpWindow};
+
+use super::args::{PacePlan, Window};
+use super::run::Paced;
+use crate::run::output::Report;
+use crate::run::quantity::{bits, number, part, time};
+use crate::run::table::Table;
+
+/// The `config` object.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct PaceConfig {
+    /// The command in words.
+    pub(crate) command: String,
+    /// The capacity, headers included.
+    pub(crate) rate_bps: u64,
+    /// The window as a share of what the path holds; `null` if it is in bytes.
+    pub(crate) window_share: Option<f64>,
+    /// The window in bytes; `null` if it is a share.
+    pub(crate) window_bytes: Option<u64>,
+    /// The networks; empty for all but this machine.
+    pub(crate) to: Vec<String>,
+}
+
+impl From<&PacePlan> for PaceConfig {
+    fn from(plan: &PacePlan) -> Self {
+        let words: Vec<_> = plan.command.iter().map(|word| word.to_string_lossy()).collect();
+        let (window_share, window_bytes) = match plan.capacity.window {
+            TcpWindow::OfPath(share) => (Some(share), None),
+            TcpWindow::Bytes(bytes) => (None, Some(bytes)),
+        };
+        PaceConfig {
+            command: words.join(" "),
+            rate_bps: plan.capacity.rate.get(),
+            window_share,
+            window_bytes,
+            to: plan.capacity.to.iter().map(|(address, length)| format!("{address}/{length}")).collect(),
+        }
+    }
+}
+
+/// Describes the run in one line.
+pub(super) fn header(config: &PaceConfig) -> String {
+    let window = match (config.window_share, config.window_bytes) {
+        (Some(share), _) => Window(TcpWindow::OfPath(share)).to_string(),
+        (None, bytes) => Window(TcpWindow::Bytes(bytes.unwrap_or(0))).to_string(),
+    };
+    let to = if config.to.is_empty() { String::new() } else { format!(" to {}", config.to.join(", ")) };
+    let rate = bits(config.rate_bps as f64);
+    format!("pace {}: TCP{to} at {rate}, window {window}", config.command)
+}
+
+/// The findings.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct PaceReport {
+    /// Connections that were given a window and a pace.
+    pub(crate) connections: u64,
+    /// Connections active now.
+    pub(crate) active: u64,
+    /// The most at once.
+    pub(crate) most_active: u64,
+    /// Flights after a pause that began with the whole window again.
+    pub(crate) restored: u64,
+    /// Segments sent again.
+    pub(crate) retransmitted: u64,
+    /// Timeouts of connections.
+    pub(crate) timeouts: u64,
+    /// Connections left to their congestion control.
+    pub(crate) given_back: u64,
+    /// Connections with another congestion control than CUBIC.
+    pub(crate) other_control: u64,
+    /// Connections whose handshake measured no round trip.
+    pub(crate) without_round_trip: u64,
+    /// Settings that the kernel refused.
+    pub(crate) refused: u64,
+    /// The exit code of the command; `null` if a signal ended it, or the run did.
+    pub(crate) exit_code: Option<i32>,
+    /// The signal that ended it; `null` if none did.
+    pub(crate) signal: Option<i32>,
+    /// The length of the run.
+    pub(crate) span_s: f64,
+}
+
+impl PaceReport {
+    pub(super) fn new(counts: &TcpCounts, span: Duration, status: Option<ExitStatus>) -> Self {
+        PaceReport {
+            connections: counts.connections,
+            active: counts.active,
+            most_active: counts.most_active,
+            restored: counts.restored,
+            retransmitted: counts.retransmitted,
+            timeouts: counts.timeouts,
+            given_back: counts.given_back,
+            other_control: counts.other_control,
+            without_round_trip: counts.without_round_trip,
+            refused: counts.refused,
+            exit_code: status.and_then(|status| status.code()),
+            signal: status.and_then(|status| status.signal()),
+            span_s: span.as_secs_f64(),
+        }
+    }
+}
+
+impl Report<Paced> for PaceReport {
+    const SCHEMA: &'static str = "softtimers.pace/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        table.row("connections", self.connections);
+        table.row("active at once", self.most_active);
+        table.row("window restored", self.restored);
+        table.row("retransmitted", self.retransmitted);
+        table.row("timeouts", self.timeouts);
+        table.loss("given back", self.given_back, self.connections);
+        table.seldom("other control", self.other_control);
+        table.seldom("no round trip", self.without_round_trip);
+        table.seldom("refused settings", self.refused);
+        table.row("ran for", time(Duration::from_secs_f64(self.span_s)));
+        table
+    }
+}
+
+/// Returns what did not work as asked, and what was done instead.
+pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>) -> Vec<String> {
+    let mut notes = vec![];
+    if let Some(why) = lacks {
+        notes.push(format!("after a pause connections begin as their congestion control has it: {why}"));
+    }
+    if counts.given_back > 0 {
+        let connections = part(counts.given_back, counts.connections);
+        notes.push(format!(
+            "the path carried less than --rate for {connections} of the connections, by losses or a growing queue: they were left to their congestion control"
+        ));
+    }
+    if counts.other_control > 0 && lacks.is_none() {
+        let connections = number(counts.other_control, "connection");
+        notes.push(format!(
+            "{connections} had another congestion control than CUBIC: it was given window and pace, and has its own way after a pause"
+        ));
+    }
+    if counts.refused > 0 {
+        let error = std::io::Error::from_raw_os_error(i32::try_from(counts.last_refusal).unwrap_or(0));
+        notes.push(format!("the kernel refused {}: {error}", number(counts.refused, "setting")));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live};
+
+    #[test]
+    fn snapshot() {
+        let counts = TcpCounts {
+            connections: 120,
+            active: 0,
+            most_active: 7,
+            restored: 31,
+            retransmitted: 42,
+            timeouts: 1,
+            given_back: 2,
+            other_control: 3,
+            without_round_trip: 1,
+            refused: 1,
+            last_refusal: 22,
+        };
+        let config = PaceConfig {
+            command: "nginx".to_owned(),
+            rate_bps: 100_000_000,
+            window_share: Some(0.5),
+            window_bytes: None,
+            to: vec!["10.0.0.0/8".to_owned()],
+        };
+        let report = PaceReport::new(&counts, Duration::from_secs(61), Some(ExitStatus::from_raw(0)));
+        snapshot::check(super::super::fields::FIELDS, "pace", &header(&config), &Live::none(), &report);
+        assert_eq!(fallbacks(&counts, None).len(), 3);
+        assert_eq!(fallbacks(&TcpCounts::default(), Some("too old")).len(), 1);
+    }
+}
