@@ -56,6 +56,14 @@ pub fn request_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<(
     Ok(())
 }
 
+/// Limits the pace of a socket, in bytes a second without headers; the greatest number is no limit. TCP paces itself then,
+/// other sockets only where the interface has fq.
+pub fn set_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Result<()> {
+    // The option takes a word of the machine.
+    let rate = usize::try_from(bytes_per_second).unwrap_or(usize::MAX);
+    set_value(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
+}
+
 /// Takes the socket's pending error.
 pub fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
@@ -138,6 +146,15 @@ pub(super) fn set_number(
     level: libc::c_int,
     option: libc::c_int,
     value: libc::c_int,
+) -> io::Result<()> {
+    set_value(socket, level, option, value)
+}
+
+fn set_value<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: T,
 ) -> io::Result<()> {
     // SAFETY: `value` is valid for reads of its size, which is the length given.
     let outcome = unsafe {

@@ -51,7 +51,7 @@
 //!
 //! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`Governor`], which thread may
 //! poll; [`Slice`] and [`TimerSlack`], a thread's scheduler settings; [`late`], the causes of lateness;
-//! [`bsd`], many interval timers behind one kernel timer. Batched datagrams, an interface's frames and
+//! [`bsd`], many interval timers behind one kernel timer; [`tcp`], the kernel's TCP at a rate that is known of a path. Batched datagrams, an interface's frames and
 //! receivers that are stable under overload are in `softtimers-net`.
 //!
 //! # When not to use this
@@ -92,6 +92,8 @@ pub mod prelude;
 pub mod shared;
 #[cfg(all(test, target_os = "linux"))]
 mod skipped;
+#[cfg(target_os = "linux")]
+pub mod tcp;
 #[cfg(target_os = "linux")]
 mod waiter;
 

@@ -72,7 +72,9 @@ mod tests {
         assert_eq!(found("softtimers sim hip --json"), Some(line("sim hip --json")));
         assert_eq!(found("softtimers --with-parent 7 probe"), Some(line("--with-parent 7 probe")));
         assert_eq!(found("softtimers report --help"), Some(line("report --help")));
-        for other in ["softtimers", "softtimers send sim", "softtimers --with-parent sim", "softtimers --help sim"] {
+        for other in
+            ["softtimers", "softtimers send sim", "softtimers --with-parent sim", "softtimers --help sim"]
+        {
             assert_eq!(found(other), None, "{other}");
         }
     }

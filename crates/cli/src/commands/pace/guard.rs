@@ -60,7 +60,7 @@ pub(crate) fn run(args: &GuardArgs) -> ExitCode {
     for _ in 0..ATTEMPTS {
         match fs::remove_dir(&args.group) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                thread::park_timeout(BETWEEN_ATTEMPTS)
+                thread::park_timeout(BETWEEN_ATTEMPTS);
             }
             Ok(()) => return ExitCode::SUCCESS,
             Err(_) => break,

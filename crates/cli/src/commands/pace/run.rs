@@ -201,6 +201,6 @@ fn failure(error: Error) -> Failure {
         Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("pacing a command: {error}"))
         }
-        Error::NoFq { .. } | Error::Map(_) | Error::System(_) => Failure::check(error),
+        Error::InUse { .. } | Error::NoFq { .. } | Error::Map(_) | Error::System(_) => Failure::check(error),
     }
 }
