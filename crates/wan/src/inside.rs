@@ -11,7 +11,11 @@
 //! process's own user and group, onto themselves, so files keep their owner, and a program inside has no right that it
 //! lacks outside. The networks end with the last process inside.
 //!
+//! TCP has the settings (sysctls) of the network in which this process was started.
+//!
 //! Only a single-threaded process can do this, and it cannot leave again.
+
+mod sysctls;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -24,6 +28,8 @@ use rustix::process::{DumpableBehavior, getegid, geteuid, set_dumpable_behavior}
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers_linux::namespace::{unshare_network, unshare_user};
 use softtimers_net::packet::lay;
+
+use sysctls::TcpSettings;
 
 /// The address of the near end.
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
@@ -90,11 +96,12 @@ impl Networks {
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
         };
         let new = || unshare_network().and_then(|()| own()).map_err(doing("making a network"));
+        let settings = TcpSettings::read();
         let (near, far) = (new()?, far.then(new).transpose()?);
         unshare_network().and_then(|()| tune()).map_err(doing("setting up the middle"))?;
-        join(ENDS[0], &near, NEAR, FAR).map_err(doing("setting up the near end"))?;
+        join(ENDS[0], &near, NEAR, FAR, &settings).map_err(doing("setting up the near end"))?;
         if let Some(far) = &far {
-            join(ENDS[1], far, FAR, NEAR).map_err(doing("setting up the far end"))?;
+            join(ENDS[1], far, FAR, NEAR, &settings).map_err(doing("setting up the far end"))?;
         }
         Ok(Networks { near, far })
     }
@@ -126,10 +133,19 @@ impl Networks {
     }
 }
 
-/// Creates a cable to another network, with an address at its end.
-fn join(end: &str, network: &OwnedFd, address: Ipv4Addr, other: Ipv4Addr) -> io::Result<()> {
+/// Creates a cable to another network, with an address at its end and TCP's settings.
+fn join(
+    end: &str,
+    network: &OwnedFd,
+    address: Ipv4Addr,
+    other: Ipv4Addr,
+    settings: &TcpSettings,
+) -> io::Result<()> {
     // Before there is an interface, so that the kernel sends nothing unasked.
-    within(network, None, tune)?;
+    within(network, None, || {
+        settings.write();
+        tune()
+    })?;
     lay::cable(end, "eth0", network.as_fd())?;
     lay::switch_on(end)?;
     within(network, None, || {

@@ -396,6 +396,23 @@ fn a_missing_peer_or_gateway_is_named() {
     assert!(said.contains("pasta (of the package passt) or slirp4netns"), "{said}");
 }
 
+/// A network that is made in another one has the kernel's defaults; the networks of `wan` have its settings.
+#[test]
+fn tcps_settings_are_those_outside() {
+    let script = format!(
+        "cd /proc/sys/net/ipv4 && echo 0 > tcp_slow_start_after_idle && echo 4321 > tcp_notsent_lowat && \
+         exec {} wan --peer '{PEER}' -- sh -c 'cd /proc/sys/net/ipv4 && cat tcp_slow_start_after_idle tcp_notsent_lowat'",
+        crate::common::PROGRAM
+    );
+    match Command::new("unshare").args(["-Urn", "sh", "-c", &script]).output() {
+        Err(error) => skipped(&format!("no unshare: {error}")),
+        Ok(output) if output.status.code() == Some(77) || stderr(&output).starts_with("unshare: ") => {
+            skipped(stderr(&output).trim());
+        }
+        Ok(output) => assert_eq!(text(&output.stdout), "0\n4321\n", "{}", stderr(&output)),
+    }
+}
+
 /// As after `sysctl -w user.max_user_namespaces=0`, in a user namespace where that harms nobody.
 #[test]
 fn where_user_namespaces_are_forbidden_the_setting_is_named() {
