@@ -2,8 +2,11 @@
 //! and get 2,000 answers a second, one every 500 µs.
 
 mod pacing;
+mod peers;
 
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,10 +21,11 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use softtimers::{Clock, Monotonic};
-use softtimers_trials::result::Table;
 use softtimers_measure::usage::Usage;
 use softtimers_tokio::Rate;
+use softtimers_trials::result::Table;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 const INTERVAL: Duration = Duration::from_micros(500);
@@ -46,18 +50,68 @@ const SOFTWARE: Software = Software::new(
 enum By {
     Intervals,
     Governor,
+    LeakyBucket,
     Layer,
 }
 
 impl By {
-    const ALL: [By; 3] = [By::Intervals, By::Governor, By::Layer];
+    const ALL: [By; 4] = [By::Intervals, By::Governor, By::LeakyBucket, By::Layer];
 
     fn name(self) -> &'static str {
         match self {
             By::Intervals => "tokio's interval",
             By::Governor => "governor",
+            By::LeakyBucket => "leaky-bucket",
             By::Layer => "PaceLayer",
         }
+    }
+}
+
+/// What the server runs on, and beside.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    workers: usize,
+    /// Beside a process that never sleeps.
+    hog: bool,
+}
+
+impl Setting {
+    const PLAIN: Setting = Setting { workers: 1, hog: false };
+    const OTHERS: [Setting; 3] = [
+        Setting { workers: 2, hog: false },
+        Setting { workers: 1, hog: true },
+        Setting { workers: 2, hog: true },
+    ];
+
+    fn row(self, by: By) -> String {
+        let name = by.name();
+        match self {
+            Setting { workers: 1, hog: false } => name.to_owned(),
+            Setting { workers, hog: false } => format!("{workers} workers: {name}"),
+            Setting { workers, hog: true } => format!("{workers} workers beside a hog: {name}"),
+        }
+    }
+
+    fn runtime(self) -> std::io::Result<Runtime> {
+        let mut builder =
+            if self.workers == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+        builder.worker_threads(self.workers).enable_all().build()
+    }
+}
+
+/// A process that never sleeps, until it is dropped.
+struct Hog(Child);
+
+impl Hog {
+    fn start() -> std::io::Result<Self> {
+        Ok(Hog(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?))
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -74,13 +128,13 @@ async fn page(State(seen): State<Seen>, headers: HeaderMap) -> &'static str {
 }
 
 /// Asks for page after page over one connection.
-async fn ask(server: SocketAddr, client: u8, end: Instant) -> Done {
+async fn ask(server: SocketAddr, client: u8, end: Instant) -> Result<(), Box<dyn Error + Send + Sync>> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1 + client)), 0).into())?;
     let stream = socket.connect(server).await?;
     stream.set_nodelay(true)?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::task::spawn_local(connection);
+    tokio::spawn(connection);
     while Instant::now() < end {
         sender.ready().await?;
         let request = Request::get("/").header("host", "server").header("client", client.to_string());
@@ -90,24 +144,25 @@ async fn ask(server: SocketAddr, client: u8, end: Instant) -> Done {
 }
 
 /// Returns both clients' spacings, and the CPU time of the server and the clients.
-fn serve(by: By, time: Duration) -> Done<([Spacing; CLIENTS as usize], Duration)> {
+fn serve(by: By, setting: Setting, time: Duration) -> Done<([Spacing; CLIENTS as usize], Duration)> {
     let seen: Seen = Arc::new(Mutex::new([(); CLIENTS as usize].map(|()| Spacing::new(INTERVAL))));
     let routes = Router::new().route("/", get(page)).with_state(seen.clone());
     let rate = Rate::every(INTERVAL)?;
+    let _hog = setting.hog.then(Hog::start).transpose()?;
     let before = Usage::now();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    setting.runtime()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let server = listener.local_addr()?;
         match by {
-            By::Intervals => tokio::spawn(pacing::serve_by_intervals(listener, routes, rate)),
-            By::Governor => tokio::spawn(pacing::serve_by_governor(listener, routes, rate)),
+            By::Intervals => tokio::spawn(peers::serve_by_intervals(listener, routes, rate)),
+            By::Governor => tokio::spawn(peers::serve_by_governor(listener, routes, rate)),
+            By::LeakyBucket => tokio::spawn(peers::serve_by_leaky_bucket(listener, routes, rate)),
             By::Layer => tokio::spawn(pacing::serve_paced(listener, routes, rate)),
         };
         let end = Instant::now() + time;
         let clients = (0..CLIENTS).flat_map(|client| (0..CONNECTIONS).map(move |_| ask(server, client, end)));
-        for asked in clients.map(tokio::task::spawn_local).collect::<Vec<_>>() {
-            asked.await??;
+        for asked in clients.map(tokio::spawn).collect::<Vec<_>>() {
+            asked.await?.map_err(|error| error.to_string())?;
         }
         Done::Ok(())
     })?;
@@ -116,8 +171,11 @@ fn serve(by: By, time: Duration) -> Done<([Spacing; CLIENTS as usize], Duration)
 }
 
 fn run(trial: &Trial) -> Done<Vec<Table>> {
-    let measured = trial.contest(&[()], &mut { By::ALL }, |(), by, round| {
-        let ([mut all, other], cpu) = serve(*by, trial.time)?;
+    // A short run is of the plain setting.
+    let others = if trial.time.as_secs() > 0 { &Setting::OTHERS[..] } else { &[] };
+    let settings = [&[Setting::PLAIN], others].concat();
+    let measured = trial.contest(&settings, &mut { By::ALL }, |setting, by, round| {
+        let ([mut all, other], cpu) = serve(*by, *setting, trial.time)?;
         all.join(other);
         let asked = f64::from(CLIENTS) * trial.time.as_secs_f64() / INTERVAL.as_secs_f64();
         let requests = all.gaps.len() as f64 + f64::from(CLIENTS);
@@ -130,17 +188,21 @@ fn run(trial: &Trial) -> Done<Vec<Table>> {
             all.longest_burst as f64,
             cpu.as_secs_f64() * 1e6 / requests,
         ];
-        FIGURES.iter().zip(figures).for_each(|((name, _), figure)| round.put(by.name(), name, figure));
+        FIGURES
+            .iter()
+            .zip(figures)
+            .for_each(|((name, _), figure)| round.put(&setting.row(*by), name, figure));
         Ok(())
     })?;
-    let all = By::ALL.map(|by| by.name().to_owned());
-    let table = Table::of("axum-pacing", &measured, all.iter(), &FIGURES);
+    let rows = |setting: &Setting| By::ALL.map(|by| setting.row(by));
+    let table = Table::of("axum-pacing", &measured, rows(&Setting::PLAIN), &FIGURES);
+    let beside = Table::of("axum-pacing-others", &measured, others.iter().flat_map(rows), &FIGURES);
     let both = [By::Intervals, By::Layer].map(|by| by.name().to_owned());
     let lines = [
         ("rate of what was asked for".to_owned(), FIGURES[0].0, both.clone()),
         ("requests back to back, %".to_owned(), FIGURES[3].0, both),
     ];
-    Ok(vec![table, SOFTWARE.summary(&measured, FIGURES[5].0, &lines)])
+    Ok(vec![table, beside, SOFTWARE.summary(&measured, FIGURES[5].0, &lines)])
 }
 
 fn main() -> Done {
@@ -157,7 +219,7 @@ mod tests {
     fn each_client_has_its_rate() {
         let time = Trial::short().time;
         let began = Instant::now();
-        let (seen, _) = serve(By::Layer, time).unwrap();
+        let (seen, _) = serve(By::Layer, Setting::PLAIN, time).unwrap();
         let most = began.elapsed().as_nanos() / INTERVAL.as_nanos() + 2;
         for spacing in seen {
             let requests = spacing.gaps.len() as u128 + 1;
