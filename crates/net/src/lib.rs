@@ -3,7 +3,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`udp`] | many datagrams per system call, with receive times and drops; [`UdpSocket`] |
+//! | [`udp`] | many datagrams per system call, with receive times and drops; [`udp::UdpSocket`] |
 //! | [`poller`] | devices polled in turn, by quota and policy, so that a flood does not stop the program |
 //! | [`packet`] | raw frames (AF_PACKET), and frames generated in the kernel; feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |

@@ -119,7 +119,7 @@ impl FrameSender {
     /// [put in](SendBatch::push) without an address, and the batch does not join them. A sender that is
     /// [offloading](Self::offloading) stops with `InvalidInput` before the first.
     ///
-    /// [`UdpSocket::send_batch`]: crate::UdpSocket::send_batch
+    /// [`UdpSocket::send_batch`]: crate::udp::UdpSocket::send_batch
     pub fn send_batch(&self, frames: &mut SendBatch) -> SendOutcome {
         if self.offloads {
             let refused = "an offloading sender sends no batches";
