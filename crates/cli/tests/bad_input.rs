@@ -111,10 +111,7 @@ fn sizes_counts_and_words() {
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
         (
             "--timer sundial",
-            &[
-                "'sundial'",
-                "soft, loop, loop-inside, pwait2, ms, timerfd, signal, thread, spin, kernel, off",
-            ],
+            &["'sundial'", "soft, loop, loop-inside, pwait2, ms, timerfd, signal, thread, spin, kernel, off"],
         ),
         ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
         ("--timer off --clock tsc", &["--clock tsc", "--timer off", "the kernel's clock"]),

@@ -112,9 +112,7 @@ fn nothing_is_made_where_the_caller_may_not() {
     let Some(output) = captured(&mut by_sudo(&capture(&path, ""))) else { return };
     assert!(refusal(&output, 2).contains("Permission denied"), "{output:?}");
     let shown = path.display();
-    for words in [
-        format!("wan --listen 127.0.0.1:0 --to 127.0.0.1:9 --duration 1ms --control {shown}"),
-    ] {
+    for words in [format!("wan --listen 127.0.0.1:0 --to 127.0.0.1:9 --duration 1ms --control {shown}")] {
         let said = refused(&mut by_sudo(&words));
         assert!(said.contains("Permission denied"), "{words}: {said}");
     }

@@ -8,9 +8,6 @@
 //!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], inserted in the wheel
 //!   records       [0] [1] [2] …            turn(now), next ──▶ 1
 //! ```
-//!
-//! Numbers should be dense: memory is 32 bytes for each up to the largest ever set, and 5 more for each that is
-//! pending. Due times are exact to the nanosecond, and first come first served among equal ones.
 
 use core::time::Duration;
 
@@ -21,7 +18,10 @@ use crate::wheel::record::{MOST_RECORDS, Record};
 use crate::wheel::terms::{Key, Sequence, Terms};
 use crate::wheel::{Pop, Wheel, sizes};
 
-/// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
+/// One timer for each key, which is a small number of the caller's: a server's number of a connection, for its time-out.
+///
+/// Keys should be dense: memory is 32 bytes for each up to the largest ever set, and 5 more for each that is
+/// pending. Due times are exact to the nanosecond, and first come first served among equal ones.
 ///
 /// ```
 /// use core::time::Duration;

@@ -12,7 +12,7 @@
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                            two interfaces
 //! ```
 //!
-//! A [`Plan`] holds the settings, a [`Forward`] runs them, and [`Stats`] counts. [`CountsRequester`] reads the counts during the
+//! A [`Plan`] holds the settings, a [`Forward`] runs them, and [`stats::Stats`] counts. [`CountsRequester`] reads the counts during the
 //! run, [`Rulebook`] changes the rules. [`overload`] measures the receivers that such a forwarder uses.
 //!
 //! - `engine`: the loop; `workers`: several of them; `mode`: when it polls;

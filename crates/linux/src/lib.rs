@@ -2,7 +2,7 @@
 //!
 //! **Not a stable API**: it changes whenever softtimers, softtimers-net or the command need it, in any
 //! release. It is a crate of its own so that all others can forbid `unsafe`. The few types that programs need
-//! ([`TimerSlack`], [`Slice`], [`RealTime`], [`HeldSignals`], [`epoll`], [`clock::Monotonic`]) are part of
+//! ([`sched::TimerSlack`], [`sched::Slice`], [`RealTime`], [`HeldSignals`], [`epoll`], [`clock::Monotonic`]) are part of
 //! the API of softtimers, which re-exports them.
 //!
 //! Each file wraps one subject in small safe functions over owned and borrowed descriptors, without policy,

@@ -27,9 +27,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use softtimers_trials::result::{Results, Table};
 
-use softtimers_trials::command::root;
 use crate::pictures::{self, Files};
 use rows::{ROWS, Wanted};
+use softtimers_trials::command::root;
 
 /// The pages of measurements.
 const FIGURES: [&str; 2] = ["docs/benchmarks.md", "bench/docs/measurements.md"];
@@ -219,8 +219,8 @@ fn own_table(page: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use softtimers_trials::bar::Bar;
     use softtimers_measure::estimate::Estimate;
+    use softtimers_trials::bar::Bar;
 
     use super::*;
 

@@ -49,7 +49,8 @@ mod tests {
     #[test]
     fn every_page_with_rust_is_compiled_and_none_of_it_is_left_out() {
         let mut seen = 0;
-        for folder in ["", "docs", "examples", "papers/docs", "bench/docs"].map(|folder| root().join(folder)) {
+        for folder in ["", "docs", "examples", "papers/docs", "bench/docs"].map(|folder| root().join(folder))
+        {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_none_or(|extension| extension != "md") {

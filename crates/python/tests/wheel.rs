@@ -45,7 +45,9 @@ fn without_the_papers_package_its_modules_say_how_to_install_it() {
             .unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         let last = said.trim().lines().last().unwrap_or_default();
-        let told = format!("ModuleNotFoundError: softtimers.{module} is in the package softtimers-papers; from a clone: pip install");
+        let told = format!(
+            "ModuleNotFoundError: softtimers.{module} is in the package softtimers-papers; from a clone: pip install"
+        );
         assert!(last.starts_with(&told), "{said}");
     }
 }

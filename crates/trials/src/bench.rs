@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::bar::Verdict;
+use crate::result::{Results, Table};
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Args as _, FromArgMatches as _, value_parser};
-use crate::bar::Verdict;
 use softtimers_measure::child::end_with;
 use softtimers_measure::failure::{Exit, Failure};
 use softtimers_measure::machine::Machine;
-use crate::result::{Results, Table};
 
 /// The result of a bench.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
@@ -181,8 +181,11 @@ impl Asked {
         let given = std::env::args().enumerate().filter(|(at, word)| *at == 0 || word != "--bench");
         let matches = command(bench, sections).get_matches_from(given.map(|(_, word)| word));
         let mut asked = Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        asked.numbers =
-            bench.2.iter().map(|&(name, usual, _)| (name, *matches.get_one(name).unwrap_or(&usual))).collect();
+        asked.numbers = bench
+            .2
+            .iter()
+            .map(|&(name, usual, _)| (name, *matches.get_one(name).unwrap_or(&usual)))
+            .collect();
         asked
     }
 

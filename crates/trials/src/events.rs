@@ -14,11 +14,11 @@
 
 use std::time::Duration;
 
+use crate::result::{Cell, Table};
 use softtimers::Rate;
 use softtimers_load::turns::{Contender, Share};
 use softtimers_load::work::Work;
 use softtimers_measure::estimate::Estimate;
-use crate::result::{Cell, Table};
 
 use crate::bench::Done;
 use crate::turns::{Contest, TURN, contest};

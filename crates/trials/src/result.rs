@@ -16,8 +16,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::bar::Bar;
-use softtimers_measure::estimate::Estimate;
 use crate::paired::{Measured, Round};
+use softtimers_measure::estimate::Estimate;
 
 /// The content of a measurement's file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::result::Table;
 use softtimers::Rate;
 use softtimers_load::engines::Timer;
 use softtimers_load::plan::SendPlan;
@@ -18,7 +19,6 @@ use softtimers_load::work::Work;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::machine::BackgroundLoad;
 use softtimers_measure::processor::Processor;
-use crate::result::Table;
 
 use crate::bench::Done;
 use crate::command::Program;

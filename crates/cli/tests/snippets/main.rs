@@ -111,7 +111,11 @@ impl Bench {
         common::watch();
         let lacks = || {
             let is_there = call::tools().is_file();
-            if is_there { place::lacks(&self.files) } else { Some("softtimers is not built beside".to_owned()) }
+            if is_there {
+                place::lacks(&self.files)
+            } else {
+                Some("softtimers is not built beside".to_owned())
+            }
         };
         self.lacks.get_or_init(lacks).as_ref()
     }
