@@ -5,24 +5,65 @@
 //! netmask, can tell, and it does when a socket is connected.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, ToSocketAddrs, UdpSocket};
 
 use ipnet::IpNet;
+use rustix::net::netdevice::name_to_index;
 
 use softtimers_measure::failure::Failure;
 
-/// Resolves `text`: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; for a name, its first address.
+/// Resolves `text`: `IP:PORT`, `[IP6]:PORT`, `[IP6%ZONE]:PORT` or `NAME:PORT`; for a name, its first address. A zone is
+/// the name or the number of an interface.
 ///
 /// # Errors
-/// A usage failure if `text` is not an address, or its name is unknown.
+/// A usage failure if `text` is not an address, its name or zone is unknown, or a link-local address has no zone.
 pub(crate) fn resolve(text: &str) -> Result<SocketAddr, Failure> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let refuse = |problem: &str| {
-        let allowed = "write IP:PORT, [IP6]:PORT or NAME:PORT, such as 127.0.0.1:9000";
-        Err(Failure::usage(format_args!("address '{text}': {problem}; {allowed}")))
+    let found = match numeric(text) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => named(text),
+        Err(problem) => Err(problem),
     };
+    let allowed = "write IP:PORT, [IP6]:PORT or NAME:PORT, such as 127.0.0.1:9000";
+    let address =
+        found.map_err(|problem| Failure::usage(format_args!("address '{text}': {problem}; {allowed}")))?;
+    match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
+            Err(Failure::usage(format_args!(
+                "address '{text}': no zone; a link-local address is one of each link, so write the interface too, such as \
+                 [{}%eth0]:{}",
+                v6.ip(),
+                v6.port()
+            )))
+        }
+        _ => Ok(address),
+    }
+}
+
+/// Parses an address that needs no resolver; `None` if this may be a name.
+///
+/// # Errors
+/// The problem with a zone.
+pub(crate) fn numeric(text: &str) -> Result<Option<SocketAddr>, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(Some(address));
+    }
+    let parts = text.strip_prefix('[').and_then(|rest| rest.split_once('%'));
+    let parts = parts.and_then(|(ip, rest)| Some((ip.parse().ok()?, rest.rsplit_once("]:")?)));
+    let Some((ip, (zone, port))) = parts else { return Ok(None) };
+    let Ok(port) = port.parse() else { return Ok(None) };
+    let missing = || format!("no interface '{zone}'");
+    // The call would cut a longer name, perhaps to that of another interface.
+    if zone.is_empty() || zone.len() > LONGEST_INTERFACE_NAME {
+        return Err(missing());
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+    let index = name_to_index(&socket, zone).map_err(|_| missing())?;
+    Ok(Some(SocketAddrV6::new(ip, port, 0, index).into()))
+}
+
+/// Asks the resolver for the first address of `NAME:PORT`.
+fn named(text: &str) -> Result<SocketAddr, String> {
+    let refuse = |problem: &str| Err(problem.to_owned());
     let Some((name, port)) = text.rsplit_once(':') else { return refuse("no port") };
     let Ok(port) = port.parse::<u16>() else { return refuse("the port is not a number from 0 to 65535") };
     if name.is_empty() {
@@ -134,6 +175,9 @@ pub(crate) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
+/// One byte of the kernel's sixteen ends it.
+const LONGEST_INTERFACE_NAME: usize = 15;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +191,28 @@ mod tests {
         assert_eq!(resolve("127.0.0.1:9").unwrap(), SocketAddr::from(([127, 0, 0, 1], 9)));
         assert_eq!(resolve("[::1]:9").unwrap().to_string(), "[::1]:9");
         assert!(resolve("localhost:9").unwrap().ip().is_loopback());
+    }
+
+    /// The loopback interface is the first one of every network namespace.
+    #[test]
+    fn zones_are_names_or_numbers_of_interfaces() {
+        for text in ["[fe80::1%lo]:9", "[fe80::1%1]:9"] {
+            let SocketAddr::V6(address) = resolve(text).unwrap() else { panic!("{text}") };
+            assert_eq!((address.to_string().as_str(), address.scope_id()), ("[fe80::1%1]:9", 1));
+            assert_eq!(numeric(text), Ok(Some(address.into())));
+        }
+        for zone in ["nosuch0", "", "lo-and-much-longer-than-a-name"] {
+            let message = refused(resolve(&format!("[fe80::1%{zone}]:9")));
+            assert!(message.contains(&format!("no interface '{zone}'; write IP:PORT")), "{message}");
+        }
+        for text in ["[fe80::1]:9", "[febf:ffff::1%0]:9"] {
+            let message = refused(resolve(text));
+            assert!(message.contains("no zone;") && message.contains("%eth0]:9"), "{message}");
+        }
+        for text in ["[fe80::1%lo]", "[fe80::1%lo:9", "fe80::1%lo:9", "[x%lo]:9", "[fe80::1%lo]:70000"] {
+            assert_eq!(numeric(text), Ok(None), "{text}");
+            assert!(resolve(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl ProxyFields {
 
     /// Says whether an address has a host name.
     pub(crate) fn has_names(&self) -> bool {
-        let is_name = |text: &&String| !text.is_empty() && text.parse::<SocketAddr>().is_err();
+        let is_name = |text: &&String| !text.is_empty() && address::numeric(text) == Ok(None);
         self.protocol() != Ok(Some(Protocol::Interfaces))
             && [&self.listen, &self.upstream].into_iter().flatten().any(|text| is_name(&text))
     }

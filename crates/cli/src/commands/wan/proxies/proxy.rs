@@ -15,6 +15,7 @@ use super::refusal::{Refusal, bad, gone, refuse};
 use super::registry::Defaults;
 use super::show::{Carried, ProxyReport};
 use super::worker::{Order, Worker};
+use crate::address;
 
 /// A path with a name, and its worker.
 #[derive(Debug)]
@@ -276,7 +277,7 @@ impl Proxy {
 
 impl Sockets {
     fn listen_at(&self, text: &str) -> bool {
-        text.parse::<SocketAddr>().is_ok_and(|address| {
+        address::numeric(text).ok().flatten().is_some_and(|address| {
             address.ip() == self.listen.ip() && [0, self.listen.port()].contains(&address.port())
         })
     }
