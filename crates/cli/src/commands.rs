@@ -179,7 +179,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
 
 fn dispatch_ours(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => match Generate::of(args)? {
+        Command::Send(args) => match Generate::from_args(args)? {
             Some(mut command) => carry_out(&mut command),
             None => carry_out(&mut Send::new(args)?),
         },

@@ -6,6 +6,8 @@ mod captures;
 mod common;
 #[path = "network/generate.rs"]
 mod generate;
+#[path = "network/marked.rs"]
+mod marked;
 #[path = "network/packet.rs"]
 mod packet;
 

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use softtimers_net::packet::complete_ipv4_checksum;
 
+use crate::dscp::Dscp;
 use crate::wire::MIN_SIZE;
 
 /// The headers of a run's frames, with stations that may change.
@@ -24,14 +25,14 @@ pub(crate) struct Heading {
 
 impl Heading {
     /// Builds the headers for datagrams of `size` bytes. Both addresses are of one family; `hops` is the time to live.
-    pub(crate) fn new(from: SocketAddr, to: SocketAddr, hops: u8, size: usize) -> Self {
+    pub(crate) fn new(from: SocketAddr, to: SocketAddr, (hops, dscp): (u8, Dscp), size: usize) -> Self {
         let mut bytes = vec![0; 12];
         let length = |length: usize| (length as u16).to_be_bytes();
         let udp = UDP + size;
         let addresses = match (from, to) {
             (SocketAddr::V4(from), SocketAddr::V4(to)) => {
                 bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
-                bytes.extend([0x45, 0]);
+                bytes.extend([0x45, dscp.byte()]);
                 bytes.extend(length(IPV4 + udp));
                 // Don't fragment, so the identification may be zero.
                 bytes.extend([0, 0, 0x40, 0, hops, PROTOCOL, 0, 0]);
@@ -43,7 +44,8 @@ impl Heading {
                     SocketAddr::V6(v6) => v6.ip().octets(),
                 };
                 bytes.extend(ETHERTYPE_IPV6.to_be_bytes());
-                bytes.extend([0x60, 0, 0, 0]);
+                // Version 6, then the class, which is not in line with the bytes; and no flow label.
+                bytes.extend([0x60 | dscp.byte() >> 4, dscp.byte() << 4, 0, 0]);
                 bytes.extend(length(udp));
                 bytes.extend([PROTOCOL, hops]);
                 [octets(from), octets(to)].concat()
@@ -142,13 +144,15 @@ mod tests {
         #[test]
         fn checksums_hold(
             v6: bool, ports: [u16; 2], octets: [[u8; 16]; 2], size in MIN_SIZE..2_000, head: [u8; 32],
+            dscp in 0u8..64,
         ) {
             let address = |at: usize| {
                 let [a, b, c, d, ..] = octets[at];
                 let ip = if v6 { std::net::IpAddr::from(octets[at]) } else { [a, b, c, d].into() };
                 SocketAddr::new(ip, ports[at])
             };
-            let heading = Heading::new(address(0), address(1), 64, size);
+            let marked = (64, Dscp::new(dscp).unwrap());
+            let heading = Heading::new(address(0), address(1), marked, size);
             let mut frame = vec![0; heading.len() + size];
             frame[heading.len()..][..MIN_SIZE].copy_from_slice(&head);
             heading.complete(&mut frame);
@@ -158,13 +162,15 @@ mod tests {
             let half = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
             prop_assert_eq!((half(ip), half(udp)), (size + if v6 { 8 } else { 28 }, size + 8));
             prop_assert!(v6 || fold(sum(&frame[14..34])) == u16::MAX);
+            let class = if v6 { frame[14] << 4 | frame[15] >> 4 } else { frame[15] };
+            prop_assert_eq!((class, frame[14] >> 4), (dscp << 2, if v6 { 6 } else { 4 }));
         }
     }
 
     #[test]
     fn a_frame_goes_to_another_station() {
         let [from, to] = ["[2001:db8::1]:7", "[2001:db8::2]:9"].map(|address| address.parse().unwrap());
-        let mut heading = Heading::new(from, to, 1, 40);
+        let mut heading = Heading::new(from, to, (1, Dscp::default()), 40);
         let mut frame = vec![0; heading.len() + 40];
         heading.between([2; 6], [4; 6]);
         heading.complete(&mut frame);

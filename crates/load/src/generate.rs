@@ -22,6 +22,7 @@ use softtimers_measure::usage::Usage;
 use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface, Route, RouteWatch};
 use softtimers_net::udp::UdpSocket;
 
+use crate::dscp::Dscp;
 use crate::frame::Heading;
 use crate::send::{Outcome, SendReport, SocketReport};
 use crate::traffic::{End, nanos};
@@ -48,6 +49,8 @@ pub struct GeneratePlan {
     pub end: End,
     /// The CPU to run on.
     pub cpu: Option<Processor>,
+    /// The class that datagrams ask the network for.
+    pub dscp: Dscp,
 }
 
 impl GeneratePlan {
@@ -76,7 +79,12 @@ impl GeneratePlan {
     /// Returns the generator's configuration with these addresses.
     fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress, to_mac: MacAddress) -> GeneratorConfig {
         GeneratorConfig {
-            frame: frame((self.destination.0, to_mac), (from, from_mac), self.size, self.rate.interval()),
+            frame: frame(
+                (self.destination.0, to_mac),
+                (from, from_mac),
+                (self.size, self.dscp),
+                self.rate.interval(),
+            ),
             head: HEADERS + MIN_SIZE,
             number_at: Some(HEADERS + SEQUENCE_AT),
             due_at: Some(HEADERS + SCHEDULED_AT),
@@ -90,20 +98,23 @@ impl GeneratePlan {
 
     /// The configuration in effect, for the report.
     pub fn config(&self) -> GenerateConfig {
-        let catch_up = Some(self.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
+        let GeneratePlan { interface, destination, source: _, rate, quantum, size, catch_up, end, cpu, dscp } =
+            self;
+        let catch_up = Some(catch_up.time).filter(|&time| time < CatchUp::ALL.time);
         GenerateConfig {
             driver: "xdp",
-            interface: self.interface.clone(),
-            address: self.destination.0.to_string(),
-            mac: self.destination.1.map(|mac| mac.to_string()),
-            target_pps: self.rate.packets_per_second(),
-            target_interval_ns: nanos(self.rate.interval()),
+            interface: interface.clone(),
+            address: destination.0.to_string(),
+            mac: destination.1.map(|mac| mac.to_string()),
+            dscp: dscp.number(),
+            target_pps: rate.packets_per_second(),
+            target_interval_ns: nanos(rate.interval()),
             catch_up_ns: catch_up.map(nanos),
-            size_bytes: self.size,
-            quantum_packets: self.quantum,
-            duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
-            count: self.end.count,
-            cpu: self.cpu.map(Processor::number),
+            size_bytes: *size,
+            quantum_packets: *quantum,
+            duration_s: end.duration.map(|duration| duration.as_secs_f64()),
+            count: end.count,
+            cpu: cpu.map(Processor::number),
         }
     }
 }
@@ -154,6 +165,8 @@ pub struct GenerateConfig {
     pub address: String,
     /// The destination's Ethernet address, once it is known.
     pub mac: Option<String>,
+    /// The differentiated services code point of every datagram; 0 is best effort.
+    pub dscp: u8,
     /// The rate asked for, in departures a second.
     pub target_pps: f64,
     /// Time between departures, rounded down.
@@ -243,6 +256,7 @@ fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Fai
     };
     let broke_off = |error: io::Error| Failure::broke_off("--driver xdp: asking for the neighbour", &error);
     let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).map_err(broke_off)?;
+    plan.dscp.mark(&socket).map_err(broke_off)?;
     socket.connect(to).map_err(|error| no(&error))?;
     let from = socket.local_addr().map_err(broke_off)?;
     let mut watch = RouteWatch::new().map_err(broke_off)?;
@@ -327,10 +341,10 @@ const FOR_BENCHMARKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 fn frame(
     (to, to_mac): (SocketAddrV4, MacAddress),
     (from, from_mac): (SocketAddrV4, MacAddress),
-    size: usize,
+    (size, dscp): (usize, Dscp),
     interval: Duration,
 ) -> Vec<u8> {
-    let mut heading = Heading::new(from.into(), to.into(), TTL, size);
+    let mut heading = Heading::new(from.into(), to.into(), (TTL, dscp), size);
     heading.between(from_mac.0, to_mac.0);
     let mut frame = vec![0; heading.len() + size];
     heading.write(&mut frame);
@@ -351,7 +365,7 @@ mod tests {
     fn a_frame_is_a_datagram_of_ours() {
         let (to, from) = ("10.1.2.3:9000".parse().unwrap(), "198.18.0.1:9".parse().unwrap());
         let (to_mac, from_mac) = (MacAddress([2; 6]), MacAddress([4; 6]));
-        let frame = frame((to, to_mac), (from, from_mac), 100, Duration::from_micros(5));
+        let frame = frame((to, to_mac), (from, from_mac), (100, Dscp::default()), Duration::from_micros(5));
         assert_eq!((frame.len(), &frame[..14]), (142, &[2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 0][..]));
         let halves = frame[14..34].chunks(2).map(|half| u32::from(half[0]) << 8 | u32::from(half[1]));
         let sum: u32 = halves.sum();

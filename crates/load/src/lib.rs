@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
+pub mod dscp;
 pub mod engines;
 mod frame;
 pub mod gaps;

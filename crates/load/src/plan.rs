@@ -1,5 +1,6 @@
 //! The plan of a `send` run: traffic, destination and engine. The code that fills it in keeps its fields consistent.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 use softtimers_net::kernel::{Finding, queue_to};
 
+use crate::dscp::Dscp;
 use crate::engines::Timer;
 use crate::traffic::{Phase, Traffic, nanos};
 use crate::work::Work;
@@ -24,6 +26,8 @@ pub struct SendPlan {
     pub traffic: Traffic,
     /// The means by which datagrams leave.
     pub driver: Driver,
+    /// The class that all of them ask the network for.
+    pub dscp: Dscp,
     /// The engine that decides when the next datagram is due.
     pub timer: Timer,
     /// Makes the loop read the cycle counter instead of the kernel's clock.
@@ -60,6 +64,7 @@ impl SendPlan {
             traffic: Traffic { pace: timer.pace(traffic.pace), ..traffic },
             timer,
             driver: Driver::Socket,
+            dscp: Dscp::default(),
             tsc: false,
             idle: triggers.then(Idle::default),
             sched_slice: None,
@@ -94,38 +99,61 @@ impl SendPlan {
     pub fn send_via(&self) -> SendVia {
         let Traffic { flows, quantum, gso, .. } = self.traffic;
         let (way, why) = if !self.timer.sends() {
-            ("none", "nothing is sent")
+            (Way::None, "nothing is sent")
         } else if self.driver == Driver::Packet && flows == 1 && quantum == 1 {
-            ("frame", "--driver packet: one flow, a frame at a time")
+            (Way::Frame, "--driver packet: one flow, a frame at a time")
         } else if self.driver == Driver::Packet {
-            ("frames", "--driver packet: what is due at once shares a call (sendmmsg)")
+            (Way::Frames, "--driver packet: what is due at once shares a call (sendmmsg)")
         } else if self.timer.hands_over_ahead() {
-            ("txtime", "a queue of the kernel keeps release times (SO_TXTIME)")
+            (Way::Txtime, "a queue of the kernel keeps release times (SO_TXTIME)")
         } else if quantum > 1 && gso {
-            ("segment", "a quantum is one send, which the kernel cuts (UDP_SEGMENT)")
+            (Way::Segment, "a quantum is one send, which the kernel cuts (UDP_SEGMENT)")
         } else if quantum > 1 {
-            ("sendmmsg", "a quantum leaves by one call, uncut as asked for")
+            (Way::Sendmmsg, "a quantum leaves by one call, uncut as asked for")
         } else if flows > 1 {
-            ("sendmmsg", "flows that are due at once share a call")
+            (Way::Sendmmsg, "flows that are due at once share a call")
         } else {
-            ("send", "one flow, a datagram at a time, on a connected socket")
+            (Way::Send, "one flow, a datagram at a time, on a connected socket")
         };
         let found = self.queue.as_ref().map_or_else(String::new, |queue| format!("; {queue}"));
         SendVia { way, why: format!("{why}{found}") }
     }
 
     /// The configuration in effect, for the report.
+    ///
+    /// Plan and traffic are taken apart in full, so that no setting can be left out.
     pub fn config(&self) -> SendConfig {
-        let Traffic { pace, size, flows, phase, train, quantum, gso, end, .. } = &self.traffic;
+        let SendPlan {
+            destination,
+            traffic,
+            driver,
+            dscp,
+            timer,
+            tsc,
+            slack,
+            idle,
+            sched_slice,
+            work,
+            program: _,
+            disabled_source,
+            cpu,
+            no_handshake: _,
+            trace: _,
+            queue: _,
+        } = self;
+        let Traffic { pace, trace, size, flows, phase, train, quantum, gso, end } = traffic;
         let catch_up = Some(pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
-        let has_recovery = *flows == 1 && *quantum == 1 && !self.timer.hands_over_ahead();
+        let has_recovery = *flows == 1 && *quantum == 1 && !timer.hands_over_ahead();
+        // Each part of a recording has its own.
+        let is_local = trace.is_some() && pace.burst_interval.is_none();
         SendConfig {
-            driver: self.driver.name(),
-            address: self.destination.to_string(),
-            target_pps: self.traffic.target_pps(),
+            driver: driver.name(),
+            address: destination.to_string(),
+            dscp: dscp.number(),
+            target_pps: traffic.target_pps(),
             target_interval_ns: nanos(pace.rate.interval()),
-            pattern: self.traffic.pattern(),
-            burst_interval_ns: nanos(pace.shortest_gap()),
+            pattern: traffic.pattern(),
+            burst_interval_ns: (!is_local).then(|| nanos(pace.shortest_gap())),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: *size,
             flows: *flows,
@@ -135,16 +163,16 @@ impl SendPlan {
             gso: *gso,
             duration_s: end.duration.map(|duration| duration.as_secs_f64()),
             count: end.count,
-            timer: self.timer,
-            clock: if self.tsc { "tsc" } else { "monotonic" },
-            slack_ns: nanos(self.slack),
-            idle: self.idle.map(|idle| idle.to_string()),
-            cpu_budget: self.idle.map(|idle| f64::from(idle.budget().share().get()) / 100.0),
-            sched_slice_ns: self.sched_slice.map(nanos),
-            busy: self.work.name(),
-            echo_batch: if let Work::Echo { batch } = self.work { Some(batch) } else { None },
-            disabled_source: self.disabled_source.map(TriggerState::name),
-            cpu: self.cpu.map(Processor::number),
+            timer: *timer,
+            clock: if *tsc { "tsc" } else { "monotonic" },
+            slack_ns: nanos(*slack),
+            idle: idle.map(|idle| idle.to_string()),
+            cpu_budget: idle.map(|idle| f64::from(idle.budget().share().get()) / 100.0),
+            sched_slice_ns: sched_slice.map(nanos),
+            busy: work.name(),
+            echo_batch: if let Work::Echo { batch } = *work { Some(batch) } else { None },
+            disabled_source: disabled_source.map(TriggerState::name),
+            cpu: cpu.map(Processor::number),
         }
     }
 }
@@ -173,14 +201,56 @@ impl Driver {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SendVia {
     /// `send`, `sendmmsg`, `segment`, `txtime`, `frame`, `frames`, or `none`.
-    pub way: &'static str,
+    pub way: Way,
     /// The reason for it; for `--send-via auto`, the queue that was found.
     pub why: String,
 }
 
 impl Default for SendVia {
     fn default() -> Self {
-        SendVia { way: "none", why: "nothing is sent".to_owned() }
+        SendVia { way: Way::None, why: "nothing is sent".to_owned() }
+    }
+}
+
+/// The way by which datagrams reach the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// None does.
+    None,
+    /// One by one, on a connected socket.
+    Send,
+    /// Those that are due at once by one call.
+    Sendmmsg,
+    /// As one send, which the kernel cuts (`UDP_SEGMENT`).
+    Segment,
+    /// Ahead of their release times (`SO_TXTIME`).
+    Txtime,
+    /// One by one, as frames.
+    Frame,
+    /// Those that are due at once by one call, as frames.
+    Frames,
+}
+
+impl Way {
+    /// Returns the name, as in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::None => "none",
+            Way::Send => "send",
+            Way::Sendmmsg => "sendmmsg",
+            Way::Segment => "segment",
+            Way::Txtime => "txtime",
+            Way::Frame => "frame",
+            Way::Frames => "frames",
+        }
+    }
+}
+
+/// Prints the name.
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -191,14 +261,17 @@ pub struct SendConfig {
     pub driver: &'static str,
     /// The destination.
     pub address: String,
+    /// The differentiated services code point of every datagram; 0 is best effort.
+    pub dscp: u8,
     /// Departures a second, over the whole pattern, of all flows together.
     pub target_pps: f64,
     /// Time between departures of a flow, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
     /// The distribution of departures over time, as `--pattern` takes it, or `recorded`.
     pub pattern: String,
-    /// The shortest time between departures when catching up.
-    pub burst_interval_ns: u64,
+    /// The shortest time between departures when catching up; `null` for a recording that has its own: 9/16 of the mean
+    /// gap within each 0.1 s.
+    pub burst_interval_ns: Option<u64>,
     /// The longest delay that is made up; `null` for any.
     pub catch_up_ns: Option<u64>,
     /// Payload of a datagram, or of the longest of a recording.

@@ -23,6 +23,7 @@ use softtimers_measure::stats::Counter;
 use softtimers_measure::usage::Usage;
 use softtimers_net::udp::UdpSocket;
 
+use crate::dscp::Dscp;
 use crate::engines::ReadBy;
 use crate::handshake::{self, Permit};
 use crate::plan::{Driver, SendPlan};
@@ -93,19 +94,41 @@ pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
 /// # Errors
 /// A usage failure if a socket cannot be made, not-possible if this machine cannot do it.
 pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
+    // In full, so that no driver passes over a new setting in silence: it is used here, or named as another's.
+    let &SendPlan {
+        destination,
+        ref traffic,
+        driver,
+        dscp,
+        timer,
+        tsc,
+        ref queue,
+        // Of the session: see `begin`.
+        slack: _,
+        idle: _,
+        sched_slice: _,
+        work: _,
+        program: _,
+        disabled_source: _,
+        cpu: _,
+        trace: _,
+        // Of the question to the receiver: see `permit`.
+        no_handshake: _,
+    } = plan;
     // A refusal comes before the receiver is asked.
-    let tsc = plan
-        .tsc
+    let tsc = tsc
         .then(Tsc::new)
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
     // The code that chose the timer has already tried it on this route, and a second try might give another answer.
-    if plan.queue.is_none() {
-        plan.timer.check(plan.destination)?;
+    if queue.is_none() {
+        timer.check(destination)?;
     }
-    let udp = connect(plan.destination)?;
-    let path = || FramePath::open(&udp, plan.destination, plan.traffic.size);
-    let frames = (plan.driver == Driver::Packet).then(path).transpose()?;
+    let udp = connect(destination, dscp)?;
+    let frames = match driver {
+        Driver::Socket => None,
+        Driver::Packet => Some(FramePath::open(&udp, destination, dscp, traffic.size)?),
+    };
     Ok(Opened { plan, tsc, sockets: Sockets { udp, frames } })
 }
 
@@ -140,7 +163,8 @@ impl Prepared<'_> {
         let usage = Usage::now().since(&before).and(&session.beside);
         let watched = session.unwatch(plan.destination);
         let received = watched.and_then(|()| received_by_somebody(plan, &permit, &session));
-        if plan.timer.sends() {
+        // A receiver that was not asked expects nothing but the datagrams.
+        if plan.timer.sends() && !matches!(permit, Permit::Insisted) {
             session.say_goodbye();
         }
         session.fallbacks.extend(session.work.stop(&session.interrupt));
@@ -235,12 +259,15 @@ pub(crate) fn permit(plan: &SendPlan, socket: &UdpSocket) -> Result<Permit, Fail
     Permit::obtain(plan.destination, &plan.traffic, socket)
 }
 
-/// Returns a connected socket on any free port, for which the kernel looks the route up only once.
-pub(crate) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
+/// Returns a connected socket on any free port, for which the kernel looks the route up only once. Its datagrams ask for
+/// this class.
+pub(crate) fn connect(destination: SocketAddr, dscp: Dscp) -> Result<UdpSocket, Failure> {
     let local: SocketAddr =
         if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let open = || -> io::Result<UdpSocket> {
         let socket = UdpSocket::bind(local)?;
+        // The route may depend on it.
+        dscp.mark(&socket)?;
         socket.connect(destination)?;
         socket.set_nonblocking(true)?;
         // Otherwise the kernel reports a datagram as sent that a full device queue dropped.

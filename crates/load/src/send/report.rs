@@ -11,7 +11,7 @@ use softtimers_measure::usage::Usage;
 
 use crate::gaps::{GapReport, Gaps};
 use crate::handshake::Permit;
-use crate::plan::{SendPlan, SendVia};
+use crate::plan::{SendPlan, SendVia, Way};
 use crate::session::{Calls, CatchUpReport, Flow, LateReport, SendStats, Session, ShareReport};
 use crate::traffic::nanos;
 
@@ -177,7 +177,7 @@ impl SendReport {
             send_via: session.flow.fallback().map_or_else(
                 || plan.send_via(),
                 |_| SendVia {
-                    way: "sendmmsg",
+                    way: Way::Sendmmsg,
                     why: "the kernel did not cut a quantum: see fallbacks".to_owned(),
                 },
             ),

@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_core::Timestamp;
+use softtimers_core::{RateClock, Timestamp};
 use softtimers_linux::signal_timer::Departure;
 
 use crate::traffic::nanos;
@@ -67,8 +67,12 @@ pub(super) struct CatchingUp {
 }
 
 impl CatchingUp {
-    pub(super) fn new(interval: Duration, burst_interval: Duration) -> Self {
-        CatchingUp { interval, burst_interval, began: None, last: None }
+    /// Follows the flow of this clock.
+    pub(super) fn along(clock: &RateClock) -> Self {
+        // Without trains a gap below the burst interval is the schedule's own.
+        let has_trains = clock.recovery().train > 1;
+        let burst_interval = if has_trains { clock.burst_interval() } else { Duration::ZERO };
+        CatchingUp { interval: clock.rate().interval(), burst_interval, began: None, last: None }
     }
 
     /// Counts a departure.
@@ -93,12 +97,20 @@ impl CatchingUp {
 
 #[cfg(test)]
 mod tests {
+    use softtimers_core::{PaceConfig, Rate, Recovery};
+
     use super::*;
 
     #[test]
     fn a_catch_up_lasts_until_the_flow_is_on_schedule() {
         let micros = Duration::from_micros;
-        let (mut flow, mut found) = (CatchingUp::new(micros(40), micros(20)), CatchUps::default());
+        let pace = PaceConfig {
+            burst_interval: Some(micros(20)),
+            recovery: Recovery::trains(3),
+            ..PaceConfig::new(Rate::every(micros(40)).unwrap())
+        };
+        let clock = RateClock::new(pace).unwrap();
+        let (mut flow, mut found) = (CatchingUp::along(&clock), CatchUps::default());
         let at = Timestamp::from_micros;
         for (sent, place) in
             [(3, 0), (40, 40), (200, 80), (222, 120), (230, 160), (252, 200), (275, 240), (375, 280)]

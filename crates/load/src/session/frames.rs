@@ -29,6 +29,7 @@ use softtimers_net::packet::{FrameSender, Interface, Route, RouteWatch};
 use softtimers_net::udp::UdpSocket;
 use softtimers_net::udp::{SendBatch, SendOutcome};
 
+use crate::dscp::Dscp;
 use crate::frame::{Heading, most};
 
 /// The route for frames, opened while the process has the privilege.
@@ -48,11 +49,11 @@ struct Ends {
 }
 
 impl FramePath {
-    /// Opens it for datagrams of this size to the destination of a connected socket.
+    /// Opens it for datagrams of this class and size to the destination of a connected socket.
     ///
     /// # Errors
     /// A usage failure where frames cannot lead, or not of this size; not-possible without `CAP_NET_RAW`.
-    pub(crate) fn open(socket: &UdpSocket, to: SocketAddr, size: usize) -> Result<Self, Failure> {
+    pub(crate) fn open(socket: &UdpSocket, to: SocketAddr, dscp: Dscp, size: usize) -> Result<Self, Failure> {
         let no = |why: &dyn std::fmt::Display| Failure::usage(format_args!("--driver packet: {to}: {why}"));
         let plain = |address: SocketAddr| match address {
             SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none() => address,
@@ -80,7 +81,7 @@ impl FramePath {
         })?;
         Ok(FramePath {
             sender,
-            heading: Heading::new(ends.from, ends.to, hops.unwrap_or(USUAL_HOPS), size),
+            heading: Heading::new(ends.from, ends.to, (hops.unwrap_or(USUAL_HOPS), dscp), size),
             ends,
         })
     }

@@ -68,7 +68,7 @@ impl One {
             batch: SendBatch::new(most, headroom + size),
             waiting: VecDeque::with_capacity(most),
             next: due,
-            catching_up: CatchingUp::new(clock.rate().interval(), clock.burst_interval()),
+            catching_up: CatchingUp::along(&clock),
             clock,
             header,
             packet: vec![0; headroom + size],
@@ -90,7 +90,7 @@ impl One {
         self.due = self.clock.start(now);
         self.batch.clear();
         self.waiting.clear();
-        self.catching_up = CatchingUp::new(self.clock.rate().interval(), self.clock.burst_interval());
+        self.catching_up = CatchingUp::along(&self.clock);
         (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
     }
 

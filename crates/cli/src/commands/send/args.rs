@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use softtimers_core::{PaceConfig, Rate, Recovery};
 use softtimers_load::engines::Timer;
 use softtimers_load::pattern::SendPattern;
-use softtimers_load::plan::{self as load, SendPlan, SendVia};
+use softtimers_load::plan::{self as load, SendPlan, SendVia, Way};
 use softtimers_load::quantum::SendQuantum;
 use softtimers_load::send::SendTrace;
 use softtimers_load::traffic::{End, Phase, Traffic};
@@ -32,7 +32,7 @@ use crate::run::output::Output;
 pub(crate) struct SendArgs {
     /// Destination: IP:PORT, [IPv6]:PORT or NAME:PORT
     ///
-    /// One host: broadcast and multicast addresses are refused. Faster than 1,000 packets/s to another machine, a
+    /// One host: broadcast and multicast addresses are refused, and a link-local one names its interface: [fe80::1%eth0]:9000. Faster than 1,000 packets/s to another machine, a
     /// `softtimers recv` there must agree first, unless --no-handshake is given.
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
@@ -200,16 +200,16 @@ impl SendArgs {
     fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
         let SendVia { way, why } = plan.send_via();
         let Some(asked) = self.send_via else { return Ok(()) };
-        let allowed = match asked {
-            SendWay::Sendto if !["send", "frame"].contains(&way) => "one flow and --quantum 1",
-            SendWay::Sendmmsg if !["sendmmsg", "frames"].contains(&way) => {
-                "--flows or --quantum of 2 or more"
-            }
-            SendWay::Segment if way != "segment" => {
-                "--quantum of 2 or more, without --no-gso and --driver packet"
-            }
-            SendWay::Txtime if way != "txtime" => "--timer kernel",
-            _ => return Ok(()),
+        let allowed = match (asked, way) {
+            (SendWay::Auto, _)
+            | (SendWay::Sendto, Way::Send | Way::Frame)
+            | (SendWay::Sendmmsg, Way::Sendmmsg | Way::Frames)
+            | (SendWay::Segment, Way::Segment)
+            | (SendWay::Txtime, Way::Txtime) => return Ok(()),
+            (SendWay::Sendto, _) => "one flow and --quantum 1",
+            (SendWay::Sendmmsg, _) => "--flows or --quantum of 2 or more",
+            (SendWay::Segment, _) => "--quantum of 2 or more, without --no-gso and --driver packet",
+            (SendWay::Txtime, _) => "--timer kernel",
         };
         Err(Failure::usage(format_args!(
             "--send-via {asked}: allowed with {allowed}; here it is {way}: {why}"
@@ -272,18 +272,38 @@ impl SendArgs {
     }
 
     /// Returns the flags that apply only to sockets, and whether each was given.
-    pub(super) fn of_sockets(&self) -> [(&'static str, bool); 10] {
+    pub(super) fn socket_flags(&self) -> [(&'static str, bool); 9] {
+        // In full: a new flag is in this list, or named as one that every driver honours.
+        let SendArgs {
+            address: _,
+            rate: _,
+            interval: _,
+            size: _,
+            quantum: _,
+            // Of no use without --trace.
+            force: _,
+            engine: _,
+            driver: _,
+            flows,
+            pattern,
+            seed,
+            phase,
+            burst_interval,
+            train,
+            no_gso,
+            send_via,
+            trace,
+        } = self;
         [
-            ("--pattern", self.pattern != SendPattern::Constant),
-            ("--seed", self.seed.is_some()),
-            ("--burst-interval", self.burst_interval.is_some()),
-            ("--flows", self.flows != 1),
-            ("--phase", self.phase.is_some()),
-            ("--train", self.train.is_some()),
-            ("--trace", self.trace.is_some()),
-            ("--send-via", self.send_via.is_some()),
-            ("--no-gso", self.no_gso),
-            ("--json-stream", self.engine.output.json_stream),
+            ("--pattern", *pattern != SendPattern::Constant),
+            ("--seed", seed.is_some()),
+            ("--burst-interval", burst_interval.is_some()),
+            ("--flows", *flows != 1),
+            ("--phase", phase.is_some()),
+            ("--train", train.is_some()),
+            ("--trace", trace.is_some()),
+            ("--send-via", send_via.is_some()),
+            ("--no-gso", *no_gso),
         ]
     }
 
@@ -462,8 +482,8 @@ Examples:
   softtimers send 127.0.0.1:9000 -b 100pps --flows 1000 --size 200
   softtimers send 127.0.0.1:9000 -b 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 -b 2Gbit --quantum 8 --cpu-budget 100%
+  softtimers send 127.0.0.1:9000 -b 50pps --size 172 --dscp ef
   softtimers send 192.0.2.7:9000 -b 10kpps   # asks a `softtimers recv` there first
-  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 -b 3Mpps --size 32
 
 Exit codes:
    0  done; every --assert held

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use softtimers::Slice;
 use softtimers_core::{CatchUp, Idle, Percent, PollBudget, TriggerState};
+use softtimers_load::dscp::Dscp;
 use softtimers_load::engines::Timer;
 use softtimers_load::plan::SendPlan;
 use softtimers_load::traffic::Traffic;
@@ -26,11 +27,19 @@ pub(crate) struct EngineArgs {
 
     /// Do not ask for a softtimers receiver first
     ///
-    /// For other programs, which never answer. It is no failure then if nobody receives: a refusal is reported once,
-    /// and the exit code is 0. A receiver counts such traffic only with `recv --any`. Faster than 1,000 packets/s to
+    /// For other programs, which never answer: only the datagrams are sent, without a question before them or a goodbye
+    /// behind them. It is no failure then if nobody receives: a refusal is reported once, and the exit code is 0. A receiver
+    /// counts such traffic only with `recv --any`, until --count, --duration or a silence. Faster than 1,000 packets/s to
     /// another machine, use it only on a network and a host of your own.
     #[arg(long, help_heading = TRAFFIC, display_order = 9)]
     pub(crate) no_handshake: bool,
+
+    /// Class to ask the network for: 0 to 63, or ef, af11 to af43, cs0 to cs7, va, le
+    ///
+    /// The differentiated services code point, which every datagram carries in the upper six bits of IPv4's type of service or
+    /// IPv6's traffic class, whatever sends it. Networks may change or ignore it.
+    #[arg(long, value_name = "CLASS", default_value_t, help_heading = TRAFFIC, hide_short_help = true, display_order = 10)]
+    pub(crate) dscp: Dscp,
 
     /// Skip datagrams later than TIME; none skips all late ones, all skips nothing
     ///
@@ -111,18 +120,39 @@ impl EngineArgs {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn plan(&self, traffic: Traffic, destination: SocketAddr) -> Result<SendPlan, Failure> {
+        // In full: a new flag is used here, or named as one that another function uses.
+        let &EngineArgs {
+            no_handshake,
+            dscp,
+            cpu,
+            clock,
+            sched_slice,
+            disable_source,
+            // Of the traffic, which the commands make.
+            end: _,
+            catch_up: _,
+            // By `timer`, `idle`, `slack` and `work`.
+            timer: _,
+            idle: _,
+            cpu_budget: _,
+            slack: _,
+            busy: _,
+            echo_batch: _,
+            output: _,
+        } = self;
         let plan = SendPlan::new(destination, traffic, self.timer());
         let slack = self.slack(plan.slack)?;
         self.check_timer(&plan.traffic)?;
         let plan = SendPlan {
-            tsc: self.clock == ClockName::Tsc,
+            tsc: clock == ClockName::Tsc,
             slack,
             idle: self.idle(plan.idle)?,
-            sched_slice: self.sched_slice,
+            sched_slice,
             work: self.work()?,
-            disabled_source: self.disable_source,
-            cpu: self.cpu.map(Processor::new).transpose()?,
-            no_handshake: self.no_handshake,
+            disabled_source: disable_source,
+            cpu: cpu.map(Processor::new).transpose()?,
+            no_handshake,
+            dscp,
             ..plan
         };
         check_source(&plan)?;
@@ -130,18 +160,37 @@ impl EngineArgs {
     }
 
     /// Returns the flags that apply only to a loop, and whether each was given.
-    pub(super) fn of_loops(&self) -> [(&'static str, bool); 10] {
+    pub(super) fn loop_flags(&self) -> [(&'static str, bool); 11] {
+        // In full: a new flag is in this list, or named as one that every driver honours.
+        let EngineArgs {
+            end: _,
+            dscp: _,
+            catch_up: _,
+            cpu: _,
+            timer,
+            clock,
+            slack,
+            idle,
+            cpu_budget,
+            sched_slice,
+            busy,
+            echo_batch,
+            disable_source,
+            no_handshake,
+            output,
+        } = self;
         [
-            ("--timer", self.timer.is_some()),
-            ("--clock", self.clock != ClockName::Monotonic),
-            ("--slack", self.slack.is_some()),
-            ("--idle", self.idle.is_some()),
-            ("--cpu-budget", self.cpu_budget.is_some()),
-            ("--sched-slice", self.sched_slice.is_some()),
-            ("--busy", self.busy != Busy::None),
-            ("--echo-batch", self.echo_batch.is_some()),
-            ("--disable-source", self.disable_source.is_some()),
-            ("--no-handshake", self.no_handshake),
+            ("--timer", timer.is_some()),
+            ("--clock", *clock != ClockName::Monotonic),
+            ("--slack", slack.is_some()),
+            ("--idle", idle.is_some()),
+            ("--cpu-budget", cpu_budget.is_some()),
+            ("--sched-slice", sched_slice.is_some()),
+            ("--busy", *busy != Busy::None),
+            ("--echo-batch", echo_batch.is_some()),
+            ("--disable-source", disable_source.is_some()),
+            ("--no-handshake", *no_handshake),
+            ("--json-stream", output.json_stream),
         ]
     }
 

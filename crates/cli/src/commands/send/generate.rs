@@ -1,4 +1,4 @@
-//! `send --driver xdp`: a program in the kernel that sends.
+//! `send --driver xdp`: a program in the kernel that sends. Deprecated: it says so once, and `--help` does not name it.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,11 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 
 use super::args::{Send, SendArgs};
-use super::driver::Driver;
+use super::driver::{Driver, DriverArgs};
 use softtimers_run::field::Field;
 
 use crate::address;
-use crate::run::output::{Output, Report};
+use crate::run::output::{Output, Report, say};
 use crate::run::privileges::{Needs, Rights};
 use crate::run::quantity::{bits, end, packets};
 use crate::run::table::Table;
@@ -30,14 +30,14 @@ impl Generate {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub(crate) fn of(args: &SendArgs) -> Result<Option<Self>, Failure> {
-        let given = &args.driver;
-        if given.driver != Driver::Xdp {
+    pub(crate) fn from_args(args: &SendArgs) -> Result<Option<Self>, Failure> {
+        let DriverArgs { driver, iface, to_mac, from_mac, from } = &args.driver;
+        if *driver != Driver::Xdp {
             let flags = [
-                ("--iface", given.iface.is_some()),
-                ("--to-mac", given.to_mac.is_some()),
-                ("--from-mac", given.from_mac.is_some()),
-                ("--from", given.from.is_some()),
+                ("--iface", iface.is_some()),
+                ("--to-mac", to_mac.is_some()),
+                ("--from-mac", from_mac.is_some()),
+                ("--from", from.is_some()),
             ];
             return match flags.into_iter().find(|&(_, given)| given) {
                 Some((flag, _)) => {
@@ -47,7 +47,7 @@ impl Generate {
             };
         }
         check_flags(args)?;
-        for (flag, mac) in [("--to-mac", given.to_mac), ("--from-mac", given.from_mac)] {
+        for (flag, mac) in [("--to-mac", *to_mac), ("--from-mac", *from_mac)] {
             if let Some(mac) = mac.filter(|mac| !mac.is_one_station()) {
                 return Err(Failure::usage(format_args!("{flag} {mac}: not the address of one station")));
             }
@@ -59,18 +59,18 @@ impl Generate {
         };
         let rate = args.rate()?;
         let plan = GeneratePlan {
-            interface: given
-                .iface
+            interface: iface
                 .clone()
                 .ok_or_else(|| Failure::usage("--driver xdp: --iface NAME is required with it"))?,
-            destination: (address, given.to_mac),
-            source: (given.from, given.from_mac),
+            destination: (address, *to_mac),
+            source: (*from, *from_mac),
             rate,
             quantum: args.quantum.at(rate),
             size: args.size as usize,
             catch_up: args.engine.catch_up,
             end: args.end(),
             cpu: args.engine.cpu.map(Processor::new).transpose()?,
+            dscp: args.engine.dscp,
         };
         Ok(Some(Generate { plan, output: Output::from(&args.engine.output) }))
     }
@@ -112,6 +112,7 @@ impl Command for Generate {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        say(format_args!("softtimers: {DEPRECATED}"));
         self.plan.resolve()?;
         let prepared = self.plan.prepare()?;
         run.drop_privileges(Needs::with_bpf())?;
@@ -125,9 +126,12 @@ impl Command for Generate {
 
 /// Refuses flags that the program would silently ignore.
 fn check_flags(args: &SendArgs) -> Result<(), Failure> {
-    let mut flags = args.of_sockets().into_iter().chain(args.engine.of_loops());
+    let mut flags = args.socket_flags().into_iter().chain(args.engine.loop_flags());
     match flags.find(|&(_, given)| given) {
         Some((flag, _)) => Err(Failure::usage(format_args!("{flag}: not with --driver xdp"))),
         None => Ok(()),
     }
 }
+
+const DEPRECATED: &str =
+    "--driver xdp is deprecated, and will leave `send`; the kernel's pktgen sends as fast";

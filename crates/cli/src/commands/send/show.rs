@@ -1,7 +1,7 @@
 //! The report of `send` for people.
 
 use softtimers::late::LateCause;
-use softtimers_load::plan::SendConfig;
+use softtimers_load::plan::{SendConfig, Way};
 use softtimers_load::send::{
     CatchUpReport, FramesReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport,
 };
@@ -16,15 +16,16 @@ use crate::run::table::Table;
 
 /// Names the traffic, the destination, the time and the engine in one line.
 pub(crate) fn header(command: &str, config: &SendConfig) -> String {
-    let SendConfig { address, target_pps, size_bytes, flows, pattern, timer, busy, .. } = config;
+    let SendConfig { address, dscp, target_pps, size_bytes, flows, pattern, timer, busy, .. } = config;
     let rate = bits(target_pps * *size_bytes as f64 * 8.0);
     let pattern = if pattern == "constant" { String::new() } else { format!(" {pattern}") };
     let beside = if *busy == "none" { String::new() } else { format!(", beside {busy}") };
     let flows = number(u64::from(*flows), "flow");
     let end = end(config.duration_s, config.count, "datagram");
     let packets = packets(*target_pps);
+    let class = if *dscp == 0 { String::new() } else { format!(", DSCP {dscp}") };
     format!(
-        "{command} to {address}: {packets}{pattern} of {size_bytes} B ({rate}), {flows}{end}, timer {timer}{beside}"
+        "{command} to {address}: {packets}{pattern} of {size_bytes} B ({rate}), {flows}{end}{class}, timer {timer}{beside}"
     )
 }
 
@@ -75,7 +76,7 @@ impl Report<Send> for SendReport {
             table.row("longest train", or_dash(self.longest_train, |train| train.to_string()));
             table.row("per turn", or_dash(self.packets_per_turn, |mean| format!("{mean:.2} datagrams")));
         }
-        if self.send_via.way != "none" {
+        if self.send_via.way != Way::None {
             table.row("sent by", format!("{}: {}", self.send_via.way, self.send_via.why));
         }
         framed(&self.frames, &mut table);
@@ -216,7 +217,10 @@ pub(crate) mod tests {
             longest_train: Some(4),
             flow_share: ShareReport { min: Some(0.998), max: Some(1.0) },
             packets_per_turn: Some(1.25),
-            send_via: SendVia { way: "sendmmsg", why: "flows that are due at once share a call".to_owned() },
+            send_via: SendVia {
+                way: Way::Sendmmsg,
+                why: "flows that are due at once share a call".to_owned(),
+            },
             system_calls: 39_979,
             packets_per_call: Some(1.25),
             segmented: 9_000,

@@ -56,6 +56,19 @@ fn ticks_that_are_lost_are_not_made_up() {
 }
 
 #[test]
+fn a_class_has_a_number_or_a_name() {
+    for (flag, number) in [("", 0), ("--dscp 46", 46), ("--dscp AF41", 34), ("--dscp cs1", 8)] {
+        let plan = send(format!("127.0.0.1:9 --rate 1kpps {flag}").trim_end()).unwrap();
+        assert_eq!((plan.dscp.number(), plan.config().dscp), (number, number), "{flag}");
+    }
+    let refused = send("127.0.0.1:9 --rate 1kpps --dscp 184").unwrap_err();
+    assert!(
+        refused.contains("a number from 0 to 63 is allowed (a type of service divided by 4)"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_bit_rate_needs_the_size() {
     let plan = send("127.0.0.1:9 --rate 100Mbit --size 1500 --count 5").unwrap();
     assert_eq!(plan.traffic.pace.rate.interval(), Duration::from_micros(120));
@@ -134,7 +147,7 @@ fn the_queue_on_the_way_is_asked_for_and_named() {
     let plan = send("127.0.0.1:9 --rate 8kpps --send-via auto --busy echo").unwrap();
     let (via, queue) = (plan.send_via(), plan.queue.unwrap());
     assert!(via.why.ends_with(&queue), "{via:?}");
-    assert_eq!(via.way, if plan.timer.hands_over_ahead() { "txtime" } else { "send" }, "{via:?}");
+    assert_eq!(via.way, if plan.timer.hands_over_ahead() { Way::Txtime } else { Way::Send }, "{via:?}");
     for flags in ["--timer loop --send-via auto", ""] {
         let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
         assert_eq!(plan.queue, None, "{flags}: the timer was chosen, or nobody asked");
