@@ -94,6 +94,55 @@ fn the_original_length_counts() {
     assert_eq!(sent.changed.lengthened, 1);
 }
 
+/// The lengths of captures with check sequences are those that Wireshark finds: of a frame of 146 bytes 132 follow Ethernet.
+#[test]
+fn a_frame_check_sequence_is_no_payload() {
+    let fit = Fit { headers: Some(14), ..Fit::default() };
+    let payload = |bytes: &[u8]| recording::read(bytes, &fit).unwrap().trace.length(0).unwrap();
+    let frame = [(1_795_000_000_000_000_000, 146)];
+    for order in [LITTLE, BIG] {
+        // Words of 16 bits in the upper four bits of the link type, if the bit below says so.
+        for (link, expected) in [
+            (0x0000_0001, 132),
+            (0x2000_0001, 132),
+            (0x0400_0001, 132),
+            (0x1400_0001, 130),
+            (0x2400_0001, 128),
+            (0xf400_0001, 102),
+        ] {
+            let mut file = captures::pcap(order, false, 146, &frame);
+            file[20..24].copy_from_slice(&order.four(link));
+            assert_eq!(payload(&file), expected, "{order:?} {link:#x}");
+        }
+        let capture = |interface: Option<u8>, flags: Option<u32>| {
+            let checked = Interface { check_sequence: interface, ..MICROSECONDS };
+            let mut file = [captures::section(order), captures::described(order, checked)].concat();
+            let header = [0, 0, 0, 146, 146].map(|number| order.four(number)).concat();
+            let options = flags.map_or_else(Vec::new, |flags| {
+                [captures::option(order, 2, &order.four(flags)), captures::option(order, 0, &[])].concat()
+            });
+            file.extend(captures::block(order, 6, &[&header[..], &[0xee; 148], &options].concat()));
+            file
+        };
+        for (interface, flags, expected) in [
+            (None, None, 132),
+            (Some(0), None, 132),
+            (Some(2), None, 130),
+            (Some(4), None, 128),
+            (Some(7), None, 125),
+            (Some(8), None, 131),
+            (Some(32), None, 128),
+            (Some(39), None, 128),
+            (None, Some(4 << 5), 128),
+            (None, Some(15 << 5 | 0x1f), 117),
+            (Some(4), Some(2 << 5), 130),
+            (Some(4), Some(0), 128),
+        ] {
+            assert_eq!(payload(&capture(interface, flags)), expected, "{order:?} {interface:?} {flags:?}");
+        }
+    }
+}
+
 #[test]
 fn times_that_go_back_are_counted() {
     let mut written = WRITTEN;

@@ -208,6 +208,54 @@ fn packets_are_late_rather_than_lost() {
     assert!(skipped >= 50 && sent + skipped == 3_000, "{sent} {skipped}");
 }
 
+/// Too late to make up for what a stop took: it says so.
+#[test]
+fn a_delay_that_the_end_leaves_no_time_for_is_told() {
+    let even: Vec<Packet> = (0..40).map(|number| (number * 5_000_000, 100)).collect();
+    let file = Recording::of("end.csv", &captures::csv(&even));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("replay {} {} --no-handshake --json", file.path(), socket.local_addr().unwrap());
+    let sender = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    (0..30).for_each(|_| drop(socket.recv(&mut [0; 2_000]).unwrap()));
+    common::stop(sender.id());
+    std::thread::park_timeout(Duration::from_millis(500));
+    kill_process(Pid::from_child(&sender), Signal::CONT).unwrap();
+    let sent: Value = serde_json::from_slice(&sender.wait_with_output().unwrap().stdout).unwrap();
+    // Of 500 ms the last 50 ms of a recording make up 7/16 of themselves.
+    assert!(sent["skew_ns"].as_u64() >= Some(400_000_000), "{sent}");
+    let told = sent["fallbacks"].to_string();
+    assert!(
+        told.contains("the last datagram left ") && told.contains("before the delay was made up"),
+        "{told}"
+    );
+}
+
+/// Ten sends of twenty segments each, as a capture on the sender's machine has them.
+#[test]
+fn what_segmentation_has_joined_is_split_or_told() {
+    let joined: Vec<Packet> = (0..10).map(|number| (number * 10_000_000, 42 + 24_000)).collect();
+    let file = Recording::of("joined.pcap", &captures::pcap(LITTLE, false, 64, &joined));
+    let (places, sent) = places(file.path(), "--segment 1200", 200);
+    let expected: Vec<(Duration, usize)> =
+        (0..200).map(|number| (Duration::from_millis(number / 20 * 10), 1_200)).collect();
+    assert_eq!(places, expected);
+    let counts = |sent: &Value| ["packets", "split", "oversized"].map(|key| sent["recording"][key].clone());
+    assert_eq!((counts(&sent), &sent["sent"]), ([200, 10, 0].map(Value::from), &200.into()));
+    assert_eq!(
+        (&sent["fallbacks"], &sent["config"]["segment_bytes"]),
+        (&Value::Array(vec![]), &1_200.into())
+    );
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("replay {} {} --no-handshake --json", file.path(), socket.local_addr().unwrap());
+    let whole: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
+    assert_eq!(counts(&whole), [10, 0, 10].map(Value::from));
+    let told = whole["fallbacks"][0].as_str().unwrap();
+    assert!(told.starts_with("10 of 10 packets: longer than") && told.contains("--segment BYTES"), "{told}");
+    for wrong in ["511", "65508", "x"] {
+        refusal(&run(&format!("{words} --segment {wrong}")), 2);
+    }
+}
+
 #[test]
 fn a_pipe_is_a_file() {
     let packets = packets();

@@ -71,7 +71,7 @@ pub enum Format {
 /// [`RecordingError`] if it cannot be read, is not a recording, or has no packet.
 ///
 /// # Cost
-/// Ten bytes of memory for each packet, up to twice that while reading, and a buffer of 64 KiB, which grows with the
+/// Ten bytes of memory for each datagram, up to twice that while reading, and a buffer of 64 KiB, which grows with the
 /// longest block in the file, to at most 16 MiB.
 pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError> {
     let mut head = Vec::new();

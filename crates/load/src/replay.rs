@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_core::{Timestamp, Trace};
+use softtimers_measure::units::show_duration;
 
 use crate::gaps::{GapReport, Gaps, Train};
 use crate::recording::{Changed, Format, Recording};
@@ -51,5 +52,31 @@ impl Summary {
             gaps: gaps.report(),
             changed: recording.changed,
         }
+    }
+}
+
+/// Returns a sentence for the report if the last datagram of a replay was late by `skew`, and not only by a wake-up.
+pub fn late_at_the_end(skew: Duration) -> Option<String> {
+    (skew > MOST_AT_THE_END).then(|| {
+        let skew = show_duration(Duration::from_micros(skew.as_micros() as u64));
+        format!("the last datagram left {skew} late: the run ended before the delay was made up")
+    })
+}
+
+/// What a wake-up on a busy machine may take.
+const MOST_AT_THE_END: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_delay_that_was_not_made_up_is_told() {
+        let told = |micros| late_at_the_end(Duration::from_micros(micros));
+        assert_eq!(told(2_000), None);
+        assert_eq!(
+            told(252_300).unwrap(),
+            "the last datagram left 252.3ms late: the run ended before the delay was made up"
+        );
     }
 }

@@ -14,11 +14,11 @@ pub const LITTLE: Order = Order { big_endian: false };
 pub const BIG: Order = Order { big_endian: true };
 
 impl Order {
-    fn two(self, number: u16) -> [u8; 2] {
+    pub fn two(self, number: u16) -> [u8; 2] {
         if self.big_endian { number.to_be_bytes() } else { number.to_le_bytes() }
     }
 
-    fn four(self, number: u32) -> [u8; 4] {
+    pub fn four(self, number: u32) -> [u8; 4] {
         if self.big_endian { number.to_be_bytes() } else { number.to_le_bytes() }
     }
 
@@ -52,9 +52,12 @@ pub struct Interface {
     pub resolution: Option<(u8, u64)>,
     /// `if_tsoffset` in seconds.
     pub offset: i64,
+    /// `if_fcslen`, if it is stated.
+    pub check_sequence: Option<u8>,
 }
 
-pub const MICROSECONDS: Interface = Interface { link: ETHERNET, resolution: None, offset: 0 };
+pub const MICROSECONDS: Interface =
+    Interface { link: ETHERNET, resolution: None, offset: 0, check_sequence: None };
 pub const NANOSECONDS: Interface = Interface { resolution: Some((9, 1_000_000_000)), ..MICROSECONDS };
 
 /// One section: interfaces, then packets, each of the next interface in turn, with a block between them that
@@ -88,13 +91,22 @@ pub fn section(order: Order) -> Vec<u8> {
 pub fn described(order: Order, interface: Interface) -> Vec<u8> {
     let mut body = [&order.two(interface.link)[..], &order.two(0), &order.four(0)].concat();
     if let Some((resolution, _)) = interface.resolution {
-        body.extend([&order.two(9)[..], &order.two(1), &[resolution, 0, 0, 0]].concat());
+        body.extend(option(order, 9, &[resolution]));
+    }
+    if let Some(length) = interface.check_sequence {
+        body.extend(option(order, 13, &[length]));
     }
     if interface.offset != 0 {
-        body.extend([&order.two(14)[..], &order.two(8), &order.eight(interface.offset)].concat());
+        body.extend(option(order, 14, &order.eight(interface.offset)));
     }
-    body.extend([order.two(0), order.two(0)].concat());
+    body.extend(option(order, 0, &[]));
     block(order, 1, &body)
+}
+
+/// Code, length, value, and what is missing to a multiple of four.
+pub fn option(order: Order, code: u16, value: &[u8]) -> Vec<u8> {
+    let padding = vec![0; value.len().next_multiple_of(4) - value.len()];
+    [&order.two(code)[..], &order.two(value.len() as u16), value, &padding].concat()
 }
 
 /// Type, length, body, length.

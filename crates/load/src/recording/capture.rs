@@ -11,6 +11,9 @@
 //!   pcapng    section │ interface │ packet │ … │ section │ interface │ …
 //!                       link type, resolution and offset of its packets' times
 //! ```
+//!
+//! Where a capture says that its frames end in a check sequence, that is no part of a packet's length: the upper half of
+//! pcap's link type, pcapng's `if_fcslen` and `epb_flags`, all read as Wireshark reads them.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -125,6 +128,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u16,
+    /// Bytes of a check sequence at the end of each frame.
+    check_sequence: u32,
     /// Units of time in a second; at least one.
     resolution: u64,
     /// The offset of its times in seconds.
@@ -170,8 +175,10 @@ impl State {
             return Err(format!("pcap of format {major}.{minor}; format 2.4 is read"));
         }
         let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-        // The upper half says how long check sequences are.
-        self.interfaces = vec![Interface { link: header.network.0 as u16, resolution, offset: 0 }];
+        let link = header.network.0 as u32;
+        // In words of 16 bits, if the bit says that they are told.
+        let check_sequence = if link & CHECK_SEQUENCE_IS_TOLD == 0 { 0 } else { (link >> 28) * 2 };
+        self.interfaces = vec![Interface { link: link as u16, check_sequence, resolution, offset: 0 }];
         Ok(())
     }
 
@@ -184,16 +191,21 @@ impl State {
             ));
         }
         let units = u64::from(packet.ts_sec) * interface.resolution + u64::from(packet.ts_usec);
-        interface.packet(units, packet.caplen, packet.origlen)
+        interface.packet(units, packet.caplen, (packet.origlen, interface.check_sequence))
     }
 
     fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Result<Packet, String> {
-        let number = packet.if_id as usize;
-        let interface = self.interfaces.get(number).ok_or_else(|| {
-            format!("a packet of interface {number}, where {} are described", self.interfaces.len())
+        let id = packet.if_id as usize;
+        let interface = self.interfaces.get(id).ok_or_else(|| {
+            format!("a packet of interface {id}, where {} are described", self.interfaces.len())
         })?;
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-        interface.packet(units, packet.caplen, packet.origlen)
+        let flags = packet.options.iter().find(|option| option.code == PACKET_FLAGS);
+        let flags = flags.and_then(|option| number(option.value(), 0, self.big_endian)).unwrap_or(0);
+        // In bytes; 0 if it is not known of this packet.
+        let of_packet = Some(flags >> 5 & 0xf).filter(|&bytes| bytes > 0);
+        let check_sequence = of_packet.unwrap_or(interface.check_sequence);
+        interface.packet(units, packet.caplen, (packet.origlen, check_sequence))
     }
 
     /// Describes the record that begins with `data`, with its length if that can be told.
@@ -212,11 +224,12 @@ impl State {
 
 impl Interface {
     fn described(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Self, String> {
-        let (mut resolution, mut offset) = (1_000_000, 0);
+        let (mut resolution, mut offset, mut check_sequence) = (1_000_000, 0, 0);
         for option in block.options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
             let bytes = option.as_bytes().map_err(|_| "an option that is cut off".to_owned())?;
             match option.code {
                 OptionCode::IfTsresol => resolution = units_per_second(bytes)?,
+                INTERFACE_CHECK_SEQUENCE => check_sequence = check_sequence_bytes(bytes)?,
                 OptionCode::IfTsoffset => {
                     let bytes = bytes
                         .try_into()
@@ -226,17 +239,19 @@ impl Interface {
                 _ => {}
             }
         }
-        Ok(Interface { link: block.linktype.0 as u16, resolution, offset })
+        Ok(Interface { link: block.linktype.0 as u16, check_sequence, resolution, offset })
     }
 
-    fn packet(&self, units: u64, kept: u32, length: u32) -> Result<Packet, String> {
+    /// Returns a packet of this length, its check sequence of that length included.
+    fn packet(&self, units: u64, kept: u32, (length, check_sequence): (u32, u32)) -> Result<Packet, String> {
         if kept > length {
             return Err(format!("{kept} bytes kept of a packet of {length}"));
         }
         let nanos = i128::from(units) * 1_000_000_000 / i128::from(self.resolution)
             + i128::from(self.offset) * 1_000_000_000;
         let nanos = u64::try_from(nanos).map_err(|_| "a time before 1970 or after 2554".to_owned())?;
-        Ok(Packet { time: Timestamp::from_nanos(nanos), length: u64::from(length), link: Some(self.link) })
+        let length = u64::from(length.saturating_sub(check_sequence));
+        Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: Some(self.link) })
     }
 }
 
@@ -250,6 +265,14 @@ fn units_per_second(option: &[u8]) -> Result<u64, String> {
         _ => 1u64.checked_shl(u32::from(exponent & 0x7f)),
     };
     units.ok_or_else(|| format!("if_tsresol {exponent}: at the finest 10^-19 s or 2^-63 s"))
+}
+
+/// `if_fcslen`: bits by the format's text, bytes by its example and many writers; below 8 it can only be bytes.
+fn check_sequence_bytes(option: &[u8]) -> Result<u32, String> {
+    let &[length] = option else {
+        return Err(format!("if_fcslen of {} bytes; it has 1", option.len()));
+    };
+    Ok(u32::from(if length < 8 { length } else { length / 8 }))
 }
 
 /// A record of a file, good or bad.
@@ -344,6 +367,12 @@ const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 /// The length of a block with nothing in it.
 const FRAME: u32 = 12;
+/// The bit of pcap's link type by which the length of check sequences is told.
+const CHECK_SEQUENCE_IS_TOLD: u32 = 0x0400_0000;
+/// `if_fcslen` of an interface.
+const INTERFACE_CHECK_SEQUENCE: OptionCode = OptionCode(13);
+/// `epb_flags` of an enhanced packet.
+const PACKET_FLAGS: OptionCode = OptionCode(2);
 /// The block that enhanced packets replaced in 2004.
 const OBSOLETE_PACKET: u32 = 2;
 /// Much longer than any packet; what a buffer may grow to for secrets, comments and the like.

@@ -29,8 +29,9 @@ impl Collector {
     /// Adds a packet, or refuses one that cannot be a datagram.
     pub(super) fn take(&mut self, packet: Packet) -> Result<(), String> {
         let Packet { time, length, link } = packet;
-        let length = self.fit.datagram(length, link, &mut self.changed)?;
-        self.trace.push(time, length);
+        for length in self.fit.datagrams(length, link, &mut self.changed)? {
+            self.trace.push(time, length);
+        }
         Ok(())
     }
 }

@@ -8,6 +8,10 @@
 //!   recorded   │ Ethernet 14 │ IP, TCP, … payload           │   1514 bytes
 //!   sent       │ Ethernet 14 │ IP 20 │ UDP 8 │ payload 1472 │   1514 bytes
 //! ```
+//!
+//! A capture on the machine of a sender that uses segmentation (`UDP_SEGMENT`, TSO), or of a receiver that joins packets
+//! (GRO), has one long frame for many packets on the wire. Nothing in it says how long those were: captures carry no
+//! segment size. So it is an argument, and without it such frames are counted.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,6 +27,11 @@ pub struct Changed {
     pub lengthened: u64,
     /// Too long for a datagram: cut.
     pub cut: u64,
+    /// Split by the segment size.
+    pub split: u64,
+    /// Frames of a capture that are longer than Ethernet's 1,500 bytes and were not split: perhaps several packets that
+    /// segmentation was still to cut, or had joined.
+    pub oversized: u64,
     /// Earlier than a packet before them: sent right after it.
     pub out_of_order: u64,
 }
@@ -37,6 +46,8 @@ pub struct Fit {
     pub added: u32,
     /// Cuts packets that are too long for a datagram, instead of refusing them.
     pub clamp: bool,
+    /// Splits longer payloads into datagrams of this payload: at least [`LEAST_SEGMENT`](Fit::LEAST_SEGMENT).
+    pub segment: Option<u16>,
     /// The minimum length; shorter packets are lengthened to it.
     pub least: u16,
     /// Lets messages quote from the file. Not for a process that may read more than the readers of its messages.
@@ -50,20 +61,40 @@ impl Fit {
     }
 
     /// Keeps lengths as recorded, up to the maximum, for a recording that is not sent.
-    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: false };
+    pub const AS_RECORDED: Fit =
+        Fit { headers: Some(0), added: 0, clamp: true, segment: None, least: 0, quotes: false };
+
+    /// The least segment size, so that a record of a few bytes claims at most 128 datagrams.
+    pub const LEAST_SEGMENT: u16 = 512;
 
     /// Part of the file's content, for a message; `…` where quoting is not allowed.
     pub(super) fn quoted(&self, content: impl fmt::Display) -> String {
         if self.quotes { content.to_string() } else { "…".to_owned() }
     }
 
-    /// Returns the payload length that stands for a packet of `length` bytes on a link of this type.
-    pub(super) fn datagram(
+    /// Returns the payload lengths that stand for a packet of `length` bytes on a link of this type: one, or several
+    /// if it is split.
+    pub(super) fn datagrams(
         &self,
         length: u64,
         link: Option<u16>,
         changed: &mut Changed,
-    ) -> Result<u16, String> {
+    ) -> Result<impl Iterator<Item = u16> + use<>, String> {
+        let whole = self.datagram(length, link, changed)?;
+        let segment = self.segment.unwrap_or(u16::MAX).max(Fit::LEAST_SEGMENT);
+        let is_oversized =
+            link.and_then(link_header).is_some_and(|header| length > u64::from(header) + ETHERNET);
+        let least = self.least;
+        changed.split += u64::from(whole > segment);
+        changed.oversized += u64::from(whole <= segment && is_oversized);
+        let pieces = whole.div_ceil(segment).max(1);
+        // The last one may be shorter.
+        let piece = move |index: u16| (whole - index * segment).min(segment).max(least);
+        Ok((0..pieces).map(piece))
+    }
+
+    /// Returns the payload length that stands for such a packet as a whole.
+    fn datagram(&self, length: u64, link: Option<u16>, changed: &mut Changed) -> Result<u16, String> {
         let headers = match (self.headers, link) {
             (Some(headers), _) => headers,
             (None, None) => 0,
@@ -96,9 +127,12 @@ impl Fit {
 /// The rules for an IPv4 destination, which refuse packets that are too long.
 impl Default for Fit {
     fn default() -> Self {
-        Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16, quotes: true }
+        Fit { headers: None, added: 28, clamp: false, segment: None, least: MIN_SIZE as u16, quotes: true }
     }
 }
+
+/// The most bytes of a packet in a frame of Ethernet.
+const ETHERNET: u64 = 1_500;
 
 /// Returns the bytes before the IP packet, by the registered link types of captures.
 fn link_header(link: u16) -> Option<u32> {
@@ -141,6 +175,26 @@ mod tests {
         }
         let unknown = fitted(Fit::default(), 1514, Some(105)).0.unwrap_err();
         assert!(unknown.contains("link type 105") && unknown.contains("--headers"), "{unknown}");
+    }
+
+    #[test]
+    fn long_frames_are_split_by_the_segment_size_or_counted() {
+        let split = |segment, length, link| {
+            let (fit, mut changed) = (Fit { segment, ..Fit::default() }, Changed::default());
+            let pieces: Vec<u16> = fit.datagrams(length, link, &mut changed).unwrap().collect();
+            (pieces, (changed.split, changed.oversized))
+        };
+        // Twenty segments of QUIC in one send, as the sender's machine captures it.
+        assert_eq!(split(Some(1_200), 24_042, Some(1)), (vec![1_200; 20], (1, 0)));
+        assert_eq!(split(None, 24_042, Some(1)), (vec![24_000], (0, 1)));
+        // The last is shorter, but not shorter than a header of ours.
+        assert_eq!(split(Some(1_200), 1_242 + 1_210, Some(1)), (vec![1_200, 1_200, 32], (1, 0)));
+        assert_eq!(split(Some(1_200), 1_242, Some(1)), (vec![1_200], (0, 0)));
+        assert_eq!((split(None, 1_514, Some(1)).1, split(None, 1_515, Some(1)).1), ((0, 0), (0, 1)));
+        // Text counts datagrams, which may be as long as that.
+        assert_eq!(split(None, 24_000, None), (vec![24_000], (0, 0)));
+        let (most, _) = split(Some(1), 65_507, None);
+        assert_eq!((most.len(), most[127]), (128, 65_507 - 127 * 512));
     }
 
     #[test]

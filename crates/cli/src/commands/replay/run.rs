@@ -1,5 +1,6 @@
 //! A run of `replay`: that of `send`, with a summary of the recording.
 
+use softtimers_load::replay::late_at_the_end;
 use softtimers_measure::failure::Failure;
 
 use super::args::{Replay, ReplayConfig};
@@ -42,7 +43,8 @@ impl Command for Replay {
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ReplayReport>, Failure> {
         let sent = send(self, &self.send, run, |_| Ok(()))?;
-        let fallbacks = [self.notes(), sent.fallbacks].concat();
+        let late = sent.skew.and_then(late_at_the_end);
+        let fallbacks = [self.notes(), sent.fallbacks, late.into_iter().collect()].concat();
         let report = ReplayReport::new(sent.report, sent.skew, self.summary);
         Ok(Outcome { fallbacks, broke_off: sent.broke_off, ..Outcome::of(report) })
     }
