@@ -257,7 +257,7 @@ pub(crate) const MAGIC: [u8; 4] = *b"SOFT";
 /// The version of this format that this program uses; in version 1 only goodbyes had tokens.
 pub const VERSION: u8 = 2;
 /// The goodbyes that a sender sends for each flow, since they may be lost; they do not count as traffic.
-pub const GOODBYES: u32 = 3;
+pub(crate) const GOODBYES: u32 = 3;
 const KIND_DATA: u8 = 0;
 const KIND_HELLO: u8 = 1;
 const KIND_WELCOME: u8 = 2;

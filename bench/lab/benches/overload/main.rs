@@ -30,7 +30,6 @@ use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_forward::{Mode, PollingPlan};
 use softtimers_lab::bench::{self, Section};
 use softtimers_trials::command::Program;
-use softtimers_load::wire::GOODBYES;
 use softtimers_trials::paired::Paired;
 
 const SECTIONS: [Section<Effort>; 8] = [
@@ -78,7 +77,7 @@ fn looking(mode: Mode, quota: u32) -> PollingPlan {
 
 /// Makes a bench that measures `receiver`.
 fn bench_of(receiver: Receiver) -> anyhow::Result<Bench> {
-    Ok(Bench::new(receiver, Program::build()?.path().to_owned(), GOODBYES))
+    Ok(Bench::new(receiver, Program::build()?.path().to_owned()))
 }
 
 /// Offers a receiver `rate` packets/s; in longer bursts if the sender has to.

@@ -61,10 +61,9 @@ impl Offer {
     }
 }
 
-/// Has `program`, which is `softtimers` and sends `goodbyes` end messages, send to `address` from this CPU, and waits
-/// until it ends.
+/// Has `program`, which is `softtimers`, send to `address` from this CPU, and waits until it ends.
 pub(crate) fn send(
-    (program, goodbyes): (&Path, u32),
+    program: &Path,
     address: SocketAddr,
     offer: &Offer,
     processor: Option<usize>,
@@ -95,7 +94,7 @@ pub(crate) fn send(
         None => flag("--timer", "soft".to_owned()),
     }
     let sent: Sent = Process::start_program(program, "the sender".to_owned(), &words)?.finish()?;
-    Ok(Offered { sent: sent.sent + u64::from(goodbyes), pps: sent.achieved_pps.unwrap_or(0.0) })
+    Ok(Offered { sent: sent.sent, pps: sent.achieved_pps.unwrap_or(0.0) })
 }
 
 fn pause(time: Duration) -> io::Result<()> {

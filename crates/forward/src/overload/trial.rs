@@ -45,8 +45,6 @@ pub struct Bench {
     filter: Filter,
     /// The program `softtimers`, which sends.
     program: PathBuf,
-    /// The number of end messages that it sends.
-    goodbyes: u32,
     /// The sender's and the receiver's CPU, if there are two.
     processors: Option<[usize; 2]>,
     /// The receive buffer that the system granted to the last trial, in bytes.
@@ -55,10 +53,10 @@ pub struct Bench {
 
 impl Bench {
     /// Creates a bench that has measured nothing yet. `program` is `softtimers`, whose `send` is the sender of each
-    /// trial; it sends `goodbyes` end messages, which it does not count.
-    pub fn new(plan: Receiver, program: PathBuf, goodbyes: u32) -> Self {
+    /// trial.
+    pub fn new(plan: Receiver, program: PathBuf) -> Self {
         let filter = Filter::new(plan.rules as usize);
-        Bench { plan, filter, program, goodbyes, processors: Processor::two(), recv_buffer: plan.recv_buffer }
+        Bench { plan, filter, program, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
     /// Measures the filter's cost per datagram on the receiver's CPU.
@@ -123,7 +121,7 @@ impl Bench {
             });
             let beside = beside.transpose().map_err(broke_off)?;
             let here = bench.processors.map(|[here, _]| here);
-            let offered = load::send((&bench.program, bench.goodbyes), address, &offer, here, window);
+            let offered = load::send(&bench.program, address, &offer, here, window);
             drop(over);
             // Join all of them, even if one has failed.
             let (stages, watcher) = (join(stages), join(watcher));
@@ -165,9 +163,8 @@ impl Bench {
         let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
         // A datagram may wait in the receiver for this long, at any rate.
         let waits = self.plan.looking.max_delay().unwrap_or_default();
-        // The end messages leave the sender when the trial is over.
-        let late = (delivered - in_time).saturating_sub(self.goodbyes.into());
-        let keeps_up = keeps_up(offered.sent, late, waits.as_secs_f64() / length.as_secs_f64());
+        let keeps_up =
+            keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
         Point {
             target_pps: offer.rate,
             offered_pps: offered.pps,
@@ -270,16 +267,13 @@ const DETECTED: Duration = Duration::from_millis(10);
 mod tests {
     use super::*;
 
-    /// The sender's end messages, which are late.
-    const GOODBYES: u64 = 3;
-
     /// A receiver of 3,200 datagrams a second, whose buffer holds all that exceed it.
     #[test]
     fn what_a_buffer_absorbs_is_not_kept_up_with() {
         for seconds in [1, 10] {
             for rate in [100, 3_000, 3_200, 3_260, 3_300, 3_495, 6_400, 15_390] {
-                let sent = rate * seconds + GOODBYES;
-                let late = (sent - sent.min(3_200 * seconds)).saturating_sub(GOODBYES);
+                let sent = rate * seconds;
+                let late = sent - sent.min(3_200 * seconds);
                 assert_eq!(keeps_up(sent, late, 0.0), rate < 3_270, "{rate}, of which {late} are late");
             }
         }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
 use softtimers_forward::overload::{Bench, Point};
-use softtimers_load::wire::GOODBYES;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 
@@ -31,7 +30,7 @@ impl Overload {
     pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::broke_off("finding this program", &error))?;
-        Ok(Overload { bench: Bench::new(plan.receiver, program, GOODBYES), plan })
+        Ok(Overload { bench: Bench::new(plan.receiver, program), plan })
     }
 }
 
@@ -47,11 +46,11 @@ impl Command for Overload {
     }
 
     fn config(&self) -> BenchConfig {
-        BenchConfig::of(&self.plan, &self.bench)
+        BenchConfig::from_plan(&self.plan, &self.bench)
     }
 
     fn header(&self) -> String {
-        header(&BenchConfig::of(&self.plan, &self.bench))
+        header(&BenchConfig::from_plan(&self.plan, &self.bench))
     }
 
     fn example(&self) -> BenchReport {
