@@ -209,7 +209,7 @@ mod tests {
             let message = refused(resolve(text));
             assert!(message.contains("no zone;") && message.contains("%eth0]:9"), "{message}");
         }
-        for text in ["[fe80::1%lo]", "[fe80::1%lo:9", "fe80::1%lo:9", "[x%lo]:9", "[fe80::1%lo]:70000"] {
+        for text in ["[fe80::1%lo]", "[fe80::1%lo:9", "[x%lo]:9", "[fe80::1%lo]:70000"] {
             assert_eq!(numeric(text), Ok(None), "{text}");
             assert!(resolve(text).is_err(), "{text}");
         }

@@ -13,7 +13,7 @@ use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_core::Timestamp;
-use softtimers_load::handshake::{Agreement, PATIENCE, ask};
+use softtimers_load::handshake::{Agreement, USUAL_PATIENCE, ask};
 use softtimers_load::wire::{Datagram, Hello, MIN_SIZE, Token};
 
 fn connected(to: SocketAddr) -> UdpSocket {
@@ -42,7 +42,7 @@ fn forged(flow: u32, token: Option<Token>) -> [Datagram; 4] {
 }
 
 fn agreed(socket: &UdpSocket) -> Agreement {
-    ask(socket, 1, Duration::from_millis(1), PATIENCE).unwrap()
+    ask(socket, 1, Duration::from_millis(1), USUAL_PATIENCE).unwrap()
 }
 
 fn signal(receiver: &Receiver, signal: Signal) {
@@ -317,7 +317,7 @@ fn after_a_goodbye_another_host_is_counted_only_with_any() {
         assert_eq!(sent.status.code(), Some(0), "{}", stderr(&sent));
         let other = UdpSocket::bind("127.0.0.2:0").unwrap();
         other.connect(receiver.address).unwrap();
-        let agreement = ask(&other, 1, Duration::from_millis(1), PATIENCE);
+        let agreement = ask(&other, 1, Duration::from_millis(1), USUAL_PATIENCE);
         assert_eq!(agreement.is_ok(), many == 2, "{agreement:?}");
         if let Ok(agreement) = agreement {
             (0..20).for_each(|number| say(&other, data(agreement.flow(0), number, Some(agreement.token()))));

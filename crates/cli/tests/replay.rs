@@ -22,7 +22,7 @@ use softtimers_load::wire::Datagram;
 struct Recording(PathBuf);
 
 impl Recording {
-    fn of(name: &str, bytes: &[u8]) -> Self {
+    fn named(name: &str, bytes: &[u8]) -> Self {
         let path = std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()));
         fs::write(&path, bytes).unwrap();
         Recording(path)
@@ -94,7 +94,7 @@ fn each_format_arrives_as_it_was_recorded() {
         ("b.pcapng", captures::pcapng(BIG, &[NANOSECONDS, MICROSECONDS], 64, &packets), ""),
         ("a.csv", captures::csv(&packets), "--headers 42"),
     ] {
-        let file = Recording::of(name, &bytes);
+        let file = Recording::named(name, &bytes);
         let (sent, received) = pair(file.path(), flags);
         assert_eq!((&sent["sent"], &sent["forfeited"]), (&80.into(), &0.into()), "{name}");
         assert_eq!((&received["received"], &received["lost"]), (&80.into(), &0.into()), "{name}");
@@ -118,7 +118,7 @@ fn each_format_arrives_as_it_was_recorded() {
 #[test]
 fn places_are_those_of_the_recording() {
     let packets = packets();
-    let file = Recording::of("places.pcap", &captures::pcap(LITTLE, true, 64, &packets));
+    let file = Recording::named("places.pcap", &captures::pcap(LITTLE, true, 64, &packets));
     for (flags, numerator, denominator) in [("--speed 4x", 1, 4), ("--speed 2.5x --timer loop", 2, 5)] {
         let (places, sent) = places(file.path(), flags, packets.len());
         let expected: Vec<(Duration, usize)> = packets
@@ -138,7 +138,7 @@ fn places_are_those_of_the_recording() {
 #[test]
 fn every_timer_replays() {
     let packets = packets();
-    let file = Recording::of("timers.csv", &captures::csv(&packets));
+    let file = Recording::named("timers.csv", &captures::csv(&packets));
     for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin"] {
         let (sent, received) = pair(file.path(), &format!("--headers 42 --speed 8x --timer {timer}"));
         assert_eq!((&sent["sent"], &received["received"]), (&80.into(), &80.into()), "{timer}");
@@ -156,7 +156,7 @@ fn every_timer_replays() {
 #[test]
 fn a_busy_loop_replays_too() {
     let packets = packets();
-    let file = Recording::of("busy.pcapng", &captures::pcapng(LITTLE, &[MICROSECONDS], 64, &packets));
+    let file = Recording::named("busy.pcapng", &captures::pcapng(LITTLE, &[MICROSECONDS], 64, &packets));
     for work in ["echo", "compute"] {
         let (sent, received) = pair(file.path(), &format!("--speed 4x --busy {work}"));
         assert_eq!((&sent["sent"], &received["received"]), (&80.into(), &80.into()), "{work}");
@@ -168,14 +168,14 @@ fn a_busy_loop_replays_too() {
 #[test]
 fn bounds_and_forfeits() {
     let packets = packets();
-    let file = Recording::of("bounds.csv", &captures::csv(&packets));
+    let file = Recording::named("bounds.csv", &captures::csv(&packets));
     let (sent, received) = pair(file.path(), "--headers 42 --count 7");
     assert_eq!((&sent["sent"], &received["received"]), (&7.into(), &7.into()));
     let (sent, _) = pair(file.path(), "--headers 42 --duration 30ms");
     assert!(sent["sent"].as_u64() <= Some(3), "{}", sent["sent"]);
     // A thousand packets in a millisecond, of which none may be late.
     let rush: Vec<Packet> = (0..1_000).map(|number| (number * 1_000, 100)).collect();
-    let file = Recording::of("rush.csv", &captures::csv(&rush));
+    let file = Recording::named("rush.csv", &captures::csv(&rush));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let words = format!(
         "replay {} {} --no-handshake --json --catch-up none",
@@ -190,7 +190,7 @@ fn bounds_and_forfeits() {
 #[test]
 fn packets_are_late_rather_than_lost() {
     let even: Vec<Packet> = (0..3_000).map(|number| (number * 1_000_000, 100)).collect();
-    let file = Recording::of("late.csv", &captures::csv(&even));
+    let file = Recording::named("late.csv", &captures::csv(&even));
     let replayed = |flags: &str| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -212,11 +212,13 @@ fn packets_are_late_rather_than_lost() {
 #[test]
 fn a_delay_that_the_end_leaves_no_time_for_is_told() {
     let even: Vec<Packet> = (0..40).map(|number| (number * 5_000_000, 100)).collect();
-    let file = Recording::of("end.csv", &captures::csv(&even));
+    let file = Recording::named("end.csv", &captures::csv(&even));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let words = format!("replay {} {} --no-handshake --json", file.path(), socket.local_addr().unwrap());
     let sender = command(&words).stdout(Stdio::piped()).spawn().unwrap();
-    (0..30).for_each(|_| drop(socket.recv(&mut [0; 2_000]).unwrap()));
+    for _ in 0..30 {
+        socket.recv(&mut [0; 2_000]).unwrap();
+    }
     common::stop(sender.id());
     std::thread::park_timeout(Duration::from_millis(500));
     kill_process(Pid::from_child(&sender), Signal::CONT).unwrap();
@@ -230,17 +232,17 @@ fn a_delay_that_the_end_leaves_no_time_for_is_told() {
     );
 }
 
-/// Ten sends of twenty segments each, as a capture on the sender's machine has them.
+/// Four sends of twenty segments each, as a capture on the sender's machine has them.
 #[test]
 fn what_segmentation_has_joined_is_split_or_told() {
-    let joined: Vec<Packet> = (0..10).map(|number| (number * 10_000_000, 42 + 24_000)).collect();
-    let file = Recording::of("joined.pcap", &captures::pcap(LITTLE, false, 64, &joined));
-    let (places, sent) = places(file.path(), "--segment 1200", 200);
+    let joined: Vec<Packet> = (0..4).map(|number| (number * 10_000_000, 42 + 24_000)).collect();
+    let file = Recording::named("joined.pcap", &captures::pcap(LITTLE, false, 64, &joined));
+    let (places, sent) = places(file.path(), "--segment 1200", 80);
     let expected: Vec<(Duration, usize)> =
-        (0..200).map(|number| (Duration::from_millis(number / 20 * 10), 1_200)).collect();
+        (0..80).map(|number| (Duration::from_millis(number / 20 * 10), 1_200)).collect();
     assert_eq!(places, expected);
     let counts = |sent: &Value| ["packets", "split", "oversized"].map(|key| sent["recording"][key].clone());
-    assert_eq!((counts(&sent), &sent["sent"]), ([200, 10, 0].map(Value::from), &200.into()));
+    assert_eq!((counts(&sent), &sent["sent"]), ([80, 4, 0].map(Value::from), &80.into()));
     assert_eq!(
         (&sent["fallbacks"], &sent["config"]["segment_bytes"]),
         (&Value::Array(vec![]), &1_200.into())
@@ -248,9 +250,9 @@ fn what_segmentation_has_joined_is_split_or_told() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let words = format!("replay {} {} --no-handshake --json", file.path(), socket.local_addr().unwrap());
     let whole: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
-    assert_eq!(counts(&whole), [10, 0, 10].map(Value::from));
+    assert_eq!(counts(&whole), [4, 0, 4].map(Value::from));
     let told = whole["fallbacks"][0].as_str().unwrap();
-    assert!(told.starts_with("10 of 10 packets: longer than") && told.contains("--segment BYTES"), "{told}");
+    assert!(told.starts_with("4 of 4 packets: longer than") && told.contains("--segment BYTES"), "{told}");
     for wrong in ["511", "65508", "x"] {
         refusal(&run(&format!("{words} --segment {wrong}")), 2);
     }
@@ -272,7 +274,7 @@ fn a_pipe_is_a_file() {
 /// A change to the recording is told: to scripts and to people.
 #[test]
 fn changes_are_told() {
-    let file = Recording::of("changes.csv", b"0,20\n5,70000\n4,100\n");
+    let file = Recording::named("changes.csv", b"0,20\n5,70000\n4,100\n");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let words = format!("replay {} {} --no-handshake --clamp", file.path(), socket.local_addr().unwrap());
     let sent: Value = serde_json::from_slice(&run(&format!("{words} --json")).stdout).unwrap();
@@ -294,11 +296,11 @@ fn changes_are_told() {
 
 #[test]
 fn bad_input_is_one_line() {
-    let cut = Recording::of("cut.pcap", &captures::pcap(LITTLE, false, 64, &packets())[..1_000]);
-    let empty = Recording::of("empty.csv", b"");
-    let long = Recording::of("long.csv", b"0,100\n1,65508\n");
-    let rows = Recording::of("rows.csv", b"t_us,len\n0,100\n0.5;100\n\x1b[2J");
-    let good = Recording::of("good.csv", b"0,100\n40,100\n");
+    let cut = Recording::named("cut.pcap", &captures::pcap(LITTLE, false, 64, &packets())[..1_000]);
+    let empty = Recording::named("empty.csv", b"");
+    let long = Recording::named("long.csv", b"0,100\n1,65508\n");
+    let rows = Recording::named("rows.csv", b"t_us,len\n0,100\n0.5;100\n\x1b[2J");
+    let good = Recording::named("good.csv", b"0,100\n40,100\n");
     for (words, parts) in [
         (format!("{} 127.0.0.1:9", cut.path()), &[cut.path(), "byte 984: the file ends in a packet"][..]),
         (format!("{} 127.0.0.1:9", empty.path()), &[empty.path(), "byte 0: the file is empty"]),
@@ -330,7 +332,7 @@ fn bad_input_is_one_line() {
 
 #[test]
 fn a_replay_can_be_streamed() {
-    let file = Recording::of("streamed.csv", b"0,100\n1000,200\n3000,100\n");
+    let file = Recording::named("streamed.csv", b"0,100\n1000,200\n3000,100\n");
     let output =
         run(&format!("replay {} 127.0.0.1:9 --no-handshake --json-stream --catch-up all", file.path()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -6,8 +6,8 @@ use core::time::Duration;
 use proptest::prelude::*;
 use softtimers_core::Counts;
 use softtimers_core::{
-    CatchUp, PaceConfig, PaceError, Random, Rate, RateClock, Schedule, Speed, Strategy as Placing, Timestamp,
-    Trace, TraceBuilder,
+    CatchUp, PaceConfig, PaceError, Random, Rate, RateClock, Recovery, Schedule, Speed, Strategy as Placing,
+    Timestamp, Trace, TraceBuilder,
 };
 
 fn micros(micros: u64) -> Duration {
@@ -165,6 +165,34 @@ fn a_delay_is_made_up_in_a_stated_time() {
                 assert!(taken <= most, "{name}, {delay:?} at {stopped}: {late:?} at {at}, {taken:?} later");
             }
         }
+    }
+}
+
+/// Looks at the clock every 25 ms only. Late by 2.5 intervals each time, one packet at a time never catches up.
+#[test]
+fn trains_make_up_a_delay_where_checks_are_rarer_than_packets() {
+    let late_at_the_end = |gaps: &[u64], recovery: Recovery| {
+        let trace = trace(gaps);
+        let config = PaceConfig { catch_up: CatchUp::ALL, recovery, ..PaceConfig::new(trace.mean_rate()) };
+        let mut clock = RateClock::replay(trace, config).unwrap();
+        let (mut due, mut late) = (clock.start(Timestamp::ZERO), Duration::ZERO);
+        let mut departures: Vec<u64> = Vec::new();
+        while !clock.is_over() {
+            let check = due.as_nanos().div_ceil(25_000_000) * 25_000_000 + 1;
+            let now = Timestamp::from_nanos(departures.last().copied().unwrap_or(0).max(check));
+            let now = if departures.last() == Some(&due.as_nanos()) { due } else { now };
+            late = now.saturating_duration_since(clock.place());
+            departures.push(now.as_nanos());
+            due = clock.departed(now);
+        }
+        let most = departures.chunk_by(|one, next| one == next).map(<[u64]>::len).max();
+        (late, most.unwrap_or(0))
+    };
+    for gaps in [vec![10_000; 1_000], [&[9_000_000][..], &[10_000; 1_000]].concat()] {
+        let (late, most) = late_at_the_end(&gaps, Recovery::trains(3));
+        assert!(late <= micros(60_000) && most == 3, "{late:?} {most}");
+        let (late, most) = late_at_the_end(&gaps, Recovery::NONE);
+        assert!(late >= micros(10_000_000) && most == 1, "{late:?} {most}");
     }
 }
 

@@ -221,7 +221,7 @@ impl fmt::Display for MacAddress {
 fn cable(plan: &GeneratePlan) -> Result<Interface, Failure> {
     let interface = Interface::named(&plan.interface).map_err(|error| failure(plan, &error))?;
     Generator::check(&interface).map_err(|error| failure(plan, &error))?;
-    let most = (interface.mtu() as usize).saturating_sub(28).min(LONGEST);
+    let most = (interface.mtu() as usize).saturating_sub(28).min(LONGEST_FRAME);
     if plan.size > most {
         return Err(Failure::usage(format_args!(
             "--size {}: {} carries datagrams of at most {most} bytes",
@@ -264,7 +264,7 @@ fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Fai
     if route.interface().index() != interface.index() {
         return Err(no(&format_args!("its route leaves by {}, not by --iface", route.interface().name())));
     }
-    let deadline = Monotonic.now() + PATIENCE;
+    let deadline = Monotonic.now() + NEIGHBOUR_PATIENCE;
     let mut asked = false;
     loop {
         if let Some(station) = route.station().map_err(broke_off)? {
@@ -282,7 +282,7 @@ fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Fai
                 "--driver xdp: {} has not answered at {} for {}; --to-mac MAC says where frames go",
                 route.next(),
                 plan.interface,
-                show_duration(PATIENCE)
+                show_duration(NEIGHBOUR_PATIENCE)
             )));
         }
         // An interruption does no harm: the neighbour is checked again.
@@ -329,9 +329,9 @@ fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendRepo
 }
 
 /// The kernel asks three times, a second apart.
-const PATIENCE: Duration = Duration::from_secs(3);
+const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(3);
 /// The longest frame that the kernel runs programs over, less the headers.
-const LONGEST: usize = 3_300;
+const LONGEST_FRAME: usize = 3_300;
 /// The discard port, at which no program answers.
 const DISCARD: u16 = 9;
 /// An address of the network that is set aside for this (RFC 2544).

@@ -65,7 +65,7 @@ impl Permit {
     ) -> Result<Self, Failure> {
         let unasked = may_go_unasked(destination, traffic.highest_pps());
         let interval = traffic.pace.rate.interval();
-        let patience = if unasked { UNASKED_PATIENCE } else { PATIENCE };
+        let patience = if unasked { UNASKED_PATIENCE } else { USUAL_PATIENCE };
         let asked = ask(socket, traffic.flows, interval, patience);
         let refusal = match asked {
             Ok(agreement) => return Ok(Permit::Agreed(agreement)),
@@ -150,7 +150,7 @@ pub fn ask(
     patience: Patience,
 ) -> Result<Agreement, Refusal> {
     let hello = hello(flows, interval);
-    let mut asking = Asking { confirms: true, ..Asking::of(hello) };
+    let mut asking = Asking { confirms: true, ..Asking::new(hello) };
     for attempt in 0..patience.tries {
         let wait = (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT);
         if let Some(agreement) = asking.attempt(socket, Monotonic.now() + wait)? {
@@ -174,7 +174,7 @@ pub fn ask(
 /// # Errors
 /// [`Refusal`] if no receiver answers there.
 pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
-    let mut asking = Asking::of(hello(1, Duration::ZERO));
+    let mut asking = Asking::new(hello(1, Duration::ZERO));
     for attempt in 0..LOOKS {
         let wait = (FIRST_WAIT * 2u32.pow(attempt)).min(LONGEST_WAIT);
         asking.attempt(socket, Monotonic.now() + wait)?;
@@ -214,7 +214,7 @@ struct Asking {
 
 impl Asking {
     /// Creates it before the first question.
-    fn of(hello: Hello) -> Self {
+    fn new(hello: Hello) -> Self {
         Asking { hello, confirms: false, answered: false, closed: false, busy: false, version: None }
     }
 
@@ -319,9 +319,9 @@ fn random() -> u64 {
 const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 
 /// 3.1 s: longer than ARP or a lost Hello takes, and than a receiver waits before it gives up a vanished sender.
-pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
+pub const USUAL_PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
 /// A sender that may send in any case waits 0.7 s for a receiver that was started at the same time.
-const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
+const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..USUAL_PATIENCE };
 /// 1.5 s: longer than a satellite takes.
 const LOOKS: u32 = 5;
 /// The first one may only meet an earlier datagram's error, and the second may be lost.

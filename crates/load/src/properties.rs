@@ -9,7 +9,7 @@ use softtimers_measure::distribution::Distribution;
 
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
-use crate::recording::{self, Fit};
+use crate::recording::{self, Fit, Recording};
 use crate::recv::ledger::Ledger;
 use crate::recv::{FlowReport, RecvReport};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
@@ -56,6 +56,16 @@ pub fn recording(bytes: &[u8]) {
         Err(error) => assert!(error.byte() <= bytes.len() as u64, "{error}"),
     }
     assert_eq!(whole, recording::read(Portions(bytes), &fit));
+    // What is whole is kept as it is, and a split packet has no fewer bytes than it had.
+    let kept = recording::read(bytes, &Fit { keeps_whole: true, ..fit });
+    let split = recording::read(bytes, &Fit { segment: Some(Fit::LEAST_SEGMENT), ..fit });
+    if let (Ok(whole), Ok(split)) = (&whole, &split) {
+        assert!(kept.is_ok_and(|kept| kept == *whole));
+        let all =
+            |recording: &Recording| recording.trace.iter().map(|(_, length)| u64::from(length)).sum::<u64>();
+        assert!(all(split) >= all(whole) && split.trace.packets() <= whole.trace.packets() * 128);
+    }
+    assert_eq!(whole.is_ok(), split.is_ok());
 }
 
 /// Reads a few bytes at a time, as a pipe may.

@@ -34,11 +34,11 @@ impl SendQuantum {
     /// # Errors
     /// A message that names what is allowed.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let packets = text.parse().ok().filter(|packets| (1..=MOST).contains(packets));
+        let packets = text.parse().ok().filter(|packets| (1..=MOST_DATAGRAMS).contains(packets));
         let time = || units::positive_duration(text).ok();
         let quantum = packets.map(SendQuantum::Packets).or_else(|| time().map(SendQuantum::Time));
         quantum.ok_or_else(|| {
-            format!("a number of datagrams from 1 to {MOST} is allowed, or a time such as 100us")
+            format!("a number of datagrams from 1 to {MOST_DATAGRAMS} is allowed, or a time such as 100us")
         })
     }
 
@@ -46,7 +46,7 @@ impl SendQuantum {
     pub fn at(self, rate: Rate) -> u32 {
         let (packets, time) = match self {
             SendQuantum::Packets(packets) => (packets, Duration::MAX),
-            SendQuantum::Time(time) => (MOST, time),
+            SendQuantum::Time(time) => (MOST_DATAGRAMS, time),
         };
         Quantum { packets, ..Quantum::within(time) }.packets_at(rate)
     }
@@ -62,7 +62,7 @@ impl fmt::Display for SendQuantum {
 }
 
 /// The most datagrams of one segmented send, and of one turn.
-const MOST: u32 = Quantum::MOST_SEGMENTS;
+const MOST_DATAGRAMS: u32 = Quantum::MOST_SEGMENTS;
 
 #[cfg(test)]
 mod tests {

@@ -121,7 +121,7 @@ impl<'a> Receiver<'a> {
         Ok(Receiver {
             plan,
             socket,
-            batch: RecvBatch::new(BATCH, LONGEST),
+            batch: RecvBatch::new(BATCH, LONGEST_DATAGRAM),
             ledger: Ledger::new(plan.expect_interval, plan.any)
                 .with_strip(plan.strip_after.map(Strip::after)),
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
@@ -332,7 +332,7 @@ const WANTED_BUFFER: usize = 16 << 20;
 const OVERHEAD: usize = 1_024;
 
 const BATCH: usize = 256;
-const LONGEST: usize = crate::wire::MAX_SIZE;
+const LONGEST_DATAGRAM: usize = crate::wire::MAX_SIZE;
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ impl Class {
     /// That of the calling thread; a thread or process that it starts inherits it.
     pub fn current() -> Self {
         let stat = fs::read_to_string("/proc/thread-self/stat");
-        stat.map_or_else(|error| Class::Unknown(error.raw_os_error()), |stat| Class::of(&stat))
+        stat.map_or_else(|error| Class::Unknown(error.raw_os_error()), |stat| Class::from_stat(&stat))
     }
 
     /// Returns whether a thread of this class may busy-poll. One whose class cannot be told may not.
@@ -29,7 +29,7 @@ impl Class {
     }
 
     /// After the name in parentheses, which may itself contain any, the policy is the 39th field.
-    fn of(stat: &str) -> Self {
+    fn from_stat(stat: &str) -> Self {
         let policy = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split_whitespace().nth(38));
         match policy {
             Some("0" | "3" | "5") => Class::Ordinary,
@@ -63,13 +63,13 @@ mod tests {
     fn a_class_is_read_whatever_the_thread_is_called() {
         let stat =
             |name: &str, policy: &str| format!("7 ({name}) R {} {policy} 0 0 17 0\n", ["1"; 37].join(" "));
-        assert_eq!(Class::of(&stat("a b", "0")), Class::Ordinary);
-        assert_eq!(Class::of(&stat("1) R 1 (2", "3")), Class::Ordinary);
-        assert_eq!(Class::of(&stat(") ", "1")), Class::RealTime("SCHED_FIFO"));
-        assert_eq!(Class::of(&stat("x", "6")), Class::RealTime("SCHED_DEADLINE"));
+        assert_eq!(Class::from_stat(&stat("a b", "0")), Class::Ordinary);
+        assert_eq!(Class::from_stat(&stat("1) R 1 (2", "3")), Class::Ordinary);
+        assert_eq!(Class::from_stat(&stat(") ", "1")), Class::RealTime("SCHED_FIFO"));
+        assert_eq!(Class::from_stat(&stat("x", "6")), Class::RealTime("SCHED_DEADLINE"));
         for stat in ["", "7 (x) R 1 2", &stat("x", "4"), &stat("x", "-1")] {
-            assert_eq!(Class::of(stat), Class::Unknown(None), "{stat}");
-            assert!(!Class::of(stat).may_spin());
+            assert_eq!(Class::from_stat(stat), Class::Unknown(None), "{stat}");
+            assert!(!Class::from_stat(stat).may_spin());
         }
         assert!(!matches!(Class::current(), Class::Unknown(_)));
     }

@@ -160,7 +160,7 @@ impl Moments {
 impl Recorder {
     /// Creates an empty recorder.
     pub fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are constants");
+        let histogram = Histogram::new_with_bounds(1, LONGEST_VALUE, 3).expect("the bounds are constants");
         Recorder { histogram, min: u64::MAX, max: 0, moments: Moments::default() }
     }
 
@@ -288,7 +288,7 @@ const SHARES: [f64; 24] = [
     0.995, 0.998, 0.999, 0.9995, 0.9999, 0.999_99,
 ];
 /// An hour: no gap or lateness of a run that is still worth reporting is longer.
-const LONGEST: u64 = 3_600_000_000_000;
+const LONGEST_VALUE: u64 = 3_600_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -362,17 +362,17 @@ mod tests {
 
         #[test]
         fn parts_add_up(values in prop::collection::vec(0u64..10_000_000, 1..200), split in 0usize..200) {
-            let of = |values: &[u64]| {
+            let recorded = |values: &[u64]| {
                 let mut recorder = Recorder::new();
                 values.iter().for_each(|&value| recorder.record(value));
                 recorder
             };
             let (left, right) = values.split_at(split.min(values.len()));
-            let mut sum = of(&[1, 2, 3]);
+            let mut sum = recorded(&[1, 2, 3]);
             sum.clear();
-            sum += &of(left);
-            sum += &of(right);
-            let (sum, whole) = (sum.distribution(), of(&values).distribution());
+            sum += &recorded(left);
+            sum += &recorded(right);
+            let (sum, whole) = (sum.distribution(), recorded(&values).distribution());
             let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() <= 1e-9 * b.unwrap().max(1.0);
             prop_assert!(near(sum.mean, whole.mean) && near(sum.stddev, whole.stddev), "{sum:?}, {whole:?}");
             prop_assert_eq!(Distribution { mean: whole.mean, stddev: whole.stddev, ..sum }, whole);

@@ -111,7 +111,7 @@ impl BackgroundLoad {
     /// Starts watching only what the host of this virtual machine takes: where other programs are part of the run, and for
     /// those who ask in the middle of one and are not to disturb it.
     pub fn of_host() -> Self {
-        BackgroundLoad { of_host: true, start: Sample::of(None) }
+        BackgroundLoad { of_host: true, start: Sample::new(None) }
     }
 
     /// Returns the interference since.
@@ -120,7 +120,7 @@ impl BackgroundLoad {
     /// A file read for each process of the machine, some milliseconds; one, of the host. The accounts advance in ticks of 1 to
     /// 10 ms, so watch for a second or more.
     pub fn so_far(&self) -> Interference {
-        let end = if self.of_host { Sample::of(None) } else { Sample::take() };
+        let end = if self.of_host { Sample::new(None) } else { Sample::take() };
         self.start.zip(end).map_or_else(Interference::default, |(start, end)| start.until(end))
     }
 }
@@ -165,10 +165,10 @@ impl Sample {
             let (name, ticks) = candidate.then(|| name_and_ticks(&read(&format!("/proc/{id}/stat"))))??;
             (name == own_name).then_some(ticks)
         });
-        Sample::of(Some(own + others.sum::<u64>()))
+        Sample::new(Some(own + others.sum::<u64>()))
     }
 
-    fn of(own: Option<u64>) -> Option<Self> {
+    fn new(own: Option<u64>) -> Option<Self> {
         Ticks::now(None).map(|all| Sample { all, own })
     }
 

@@ -81,9 +81,9 @@ pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
 /// intervals.next(|interval, total| assert_eq!((interval.counts.0, total.counts.0), (1, 3)));
 /// assert_eq!(counter.total().counts.0, 3);
 /// ```
-pub struct Counter<S>(Place<S>);
+pub struct Counter<S>(Counts<S>);
 
-enum Place<S> {
+enum Counts<S> {
     Alone(Box<S>),
     Shared { own: Arc<Interval<S>>, all: Arc<Shared<S>> },
 }
@@ -100,7 +100,7 @@ struct Shared<S> {
 impl<S: Stats> Counter<S> {
     /// Counts what nobody looks at before the end. `blank` has nothing counted.
     pub fn new(blank: S) -> Self {
-        Counter(Place::Alone(Box::new(blank)))
+        Counter(Counts::Alone(Box::new(blank)))
     }
 
     /// Counts what is taken away interval by interval.
@@ -115,8 +115,8 @@ impl<S: Stats> Counter<S> {
     #[must_use]
     pub fn shared(self) -> Self {
         match self.0 {
-            Place::Alone(stats) => Counter::streamed(*stats).0,
-            Place::Shared { .. } => self,
+            Counts::Alone(stats) => Counter::streamed(*stats).0,
+            Counts::Shared { .. } => self,
         }
     }
 
@@ -129,8 +129,8 @@ impl<S: Stats> Counter<S> {
     #[inline]
     pub fn count(&mut self, count: impl FnOnce(&mut S)) {
         match &mut self.0 {
-            Place::Alone(stats) => count(stats),
-            Place::Shared { own, .. } => count(&mut lock(own)),
+            Counts::Alone(stats) => count(stats),
+            Counts::Shared { own, .. } => count(&mut lock(own)),
         }
     }
 
@@ -143,8 +143,8 @@ impl<S: Stats> Counter<S> {
             blank
         };
         match &self.0 {
-            Place::Alone(stats) => Counter::new(blank(stats)),
-            Place::Shared { own, all } => {
+            Counts::Alone(stats) => Counter::new(blank(stats)),
+            Counts::Shared { own, all } => {
                 // Before the list is locked: the total takes both locks the other way round.
                 let blank = blank(&lock(own));
                 Shared::interval(Arc::clone(all), blank)
@@ -155,9 +155,9 @@ impl<S: Stats> Counter<S> {
     /// Takes what another thread has counted.
     pub fn join(&mut self, other: Self) {
         match (&mut self.0, other.0) {
-            (Place::Alone(stats), Place::Alone(theirs)) => **stats += &theirs,
+            (Counts::Alone(stats), Counts::Alone(theirs)) => **stats += &theirs,
             // The total has it.
-            (Place::Shared { .. }, _) | (_, Place::Shared { .. }) => {}
+            (Counts::Shared { .. }, _) | (_, Counts::Shared { .. }) => {}
         }
     }
 
@@ -167,8 +167,8 @@ impl<S: Stats> Counter<S> {
     /// The stats are copied.
     pub fn total(&self) -> S {
         match &self.0 {
-            Place::Alone(stats) => S::clone(stats),
-            Place::Shared { all, .. } => {
+            Counts::Alone(stats) => S::clone(stats),
+            Counts::Shared { all, .. } => {
                 let total = lock(&all.total);
                 let mut sum = S::clone(&total);
                 // Adding takes longer than copying, and the run may wait for an interval.
@@ -187,7 +187,7 @@ impl<S> Shared<S> {
     fn interval(all: Arc<Self>, blank: S) -> Counter<S> {
         let own = Arc::new(Mutex::new(Box::new(blank)));
         lock(&all.intervals).push(Arc::clone(&own));
-        Counter(Place::Shared { own, all })
+        Counter(Counts::Shared { own, all })
     }
 }
 

@@ -211,7 +211,7 @@ enum Problem {
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Quantity { noun, base, most, example, units } = self.allowed;
+        let Quantity { noun, base, most, example, units, others } = self.allowed;
         match self.problem {
             Problem::NoNumber => write!(f, "not {noun}; write a number and a unit, such as {example}"),
             Problem::Negative => write!(f, "{noun} can't be negative"),
@@ -222,7 +222,7 @@ impl fmt::Display for UnitError {
                     let joint = if at == 0 { "" } else { ", " };
                     write!(f, "{joint}{name}")?;
                 }
-                write!(f, ", such as {example}")
+                write!(f, ", such as {example}{others}")
             }
             Problem::NotWhole => write!(f, "not a whole number of {base}"),
             Problem::TooLarge => write!(f, "too large; {noun} is at most {most}"),
@@ -241,6 +241,8 @@ struct Quantity {
     most: &'static str,
     example: &'static str,
     units: &'static [(&'static str, u64)],
+    /// What the units of other programs are here, for the message about an unknown one.
+    others: &'static str,
 }
 
 impl Quantity {
@@ -314,6 +316,7 @@ static DURATION: Quantity = Quantity {
         ("min", 60_000_000_000),
         ("h", 3_600_000_000_000),
     ],
+    others: "",
 };
 
 static RATE: Quantity = Quantity {
@@ -331,6 +334,7 @@ static RATE: Quantity = Quantity {
         ("Gbit", 1_000_000_000),
         ("Tbit", 1_000_000_000_000),
     ],
+    others: "; 20M of iperf3 is 20Mbit, and 20mbps is 20Mbit too, except for tc, where it is bytes and so 160Mbit",
 };
 
 static BYTES: Quantity = Quantity {
@@ -347,10 +351,17 @@ static BYTES: Quantity = Quantity {
         ("MiB", 1 << 20),
         ("GiB", 1 << 30),
     ],
+    others: "",
 };
 
-static PERCENT: Quantity =
-    Quantity { noun: "a share", base: "percent", most: "100%", example: "25%", units: &[("%", 1)] };
+static PERCENT: Quantity = Quantity {
+    noun: "a share",
+    base: "percent",
+    most: "100%",
+    example: "25%",
+    units: &[("%", 1)],
+    others: "",
+};
 
 static SHARE: Quantity = Quantity {
     noun: "a share",
@@ -358,6 +369,7 @@ static SHARE: Quantity = Quantity {
     most: "100%",
     example: "1% or 0.05%",
     units: &[("%", 10_000_000)],
+    others: "",
 };
 
 static SPEED: Quantity = Quantity {
@@ -366,6 +378,7 @@ static SPEED: Quantity = Quantity {
     most: "1000x",
     example: "2x or 0.5x",
     units: &[("x", 1_000)],
+    others: "",
 };
 
 #[cfg(test)]
@@ -406,7 +419,8 @@ mod tests {
         );
         assert_eq!(
             message(rate("10mbps")),
-            "unknown unit; a rate ends in pps, kpps, Mpps, bit, kbit, Mbit, Gbit, Tbit, such as 10kpps or 100Mbit"
+            "unknown unit; a rate ends in pps, kpps, Mpps, bit, kbit, Mbit, Gbit, Tbit, such as 10kpps or 100Mbit; \
+             20M of iperf3 is 20Mbit, and 20mbps is 20Mbit too, except for tc, where it is bytes and so 160Mbit"
         );
         assert_eq!(message(rate("0pps")), "must be above zero, such as 10kpps or 100Mbit");
         assert_eq!(

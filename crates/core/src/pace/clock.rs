@@ -291,7 +291,12 @@ impl RateClock {
         let Batch { at: now, packets, .. } = self.latest;
         self.forfeit(now);
         let place = self.schedule.place();
-        let interval = self.schedule.rate().span_nanos(u64::from(self.latest.places));
+        let places = u64::from(self.latest.places);
+        let interval = match self.schedule.recorded_burst_interval() {
+            // The mean of a recording is that of no part of it.
+            Some(burst) if self.burst_by_rate => (burst / 9 * 16).saturating_mul(places),
+            _ => self.schedule.rate().span_nanos(places),
+        };
         let behind = Behind {
             now,
             gap: now.nanos_since(before),

@@ -84,7 +84,7 @@ impl<'a> SoftLoop<'a> {
     fn drive(&mut self, idle: Idle) -> io::Result<()> {
         let driven =
             if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
-        if let Some(triggers) = Triggers::of(&self.timers) {
+        if let Some(triggers) = Triggers::from_timers(&self.timers) {
             self.session.trigger_intervals = (&triggers.intervals).into();
             self.session.triggers = Some(Box::new(triggers));
         }

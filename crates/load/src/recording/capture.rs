@@ -53,7 +53,7 @@ pub(super) fn pcapng(input: impl Read, into: &mut Collector) -> Result<u64, Reco
 }
 
 /// The next step, after a check of the buffer.
-enum Step {
+enum RecordStep {
     Take(usize, Option<Packet>),
     Refill,
     Grow,
@@ -74,36 +74,40 @@ fn walk(
         let wrong = |problem: String| RecordingError::at(at, problem);
         state.frame(reader.data()).has_room_for_a_frame().map_err(wrong)?;
         let step = match reader.next() {
-            Ok((length, record)) => Step::Take(length, state.packet(&record).map_err(wrong)?),
-            Err(PcapError::Eof) => Step::End,
-            Err(PcapError::Incomplete(_)) => Step::Refill,
-            Err(PcapError::BufferTooSmall) => Step::Grow,
-            Err(_) => Step::Wrong,
+            Ok((length, record)) => RecordStep::Take(length, state.packet(&record).map_err(wrong)?),
+            Err(PcapError::Eof) => RecordStep::End,
+            Err(PcapError::Incomplete(_)) => RecordStep::Refill,
+            Err(PcapError::BufferTooSmall) => RecordStep::Grow,
+            Err(_) => RecordStep::Wrong,
         };
         let record = state.frame(reader.data());
         match step {
-            Step::Take(length, packet) => {
+            RecordStep::Take(length, packet) => {
                 record.check(&reader.data()[..length]).map_err(wrong)?;
                 packet.map_or(Ok(()), |packet| into.take(packet)).map_err(wrong)?;
                 reader.consume(length);
             }
-            Step::End => return Ok(at),
+            RecordStep::End => return Ok(at),
             // More bytes do not mend a record that is already complete.
             _ if record.is_within(reader.data()) => return Err(wrong(record.contradiction())),
-            Step::Wrong if reader.data().is_empty() => return Ok(at),
-            Step::Wrong if reader.reader_exhausted() => {
-                return Err(wrong(record.cut_off(reader.data().len())));
+            RecordStep::Wrong if reader.data().is_empty() => return Ok(at),
+            RecordStep::Wrong if reader.reader_exhausted() && into.fit.keeps_whole => {
+                into.changed.cut_off = true;
+                return Ok(at);
             }
-            Step::Wrong => return Err(wrong(record.contradiction())),
+            RecordStep::Wrong if reader.reader_exhausted() => {
+                return Err(wrong(format!("{}; {KEEP}", record.cut_off(reader.data().len()))));
+            }
+            RecordStep::Wrong => return Err(wrong(record.contradiction())),
             // A record may claim any length: the buffer grows only once it is full.
-            Step::Grow if reader.data().len() == capacity => {
+            RecordStep::Grow if reader.data().len() == capacity => {
                 if capacity >= LARGEST {
                     return Err(wrong(record.too_large()));
                 }
                 capacity *= 2;
                 reader.grow(capacity);
             }
-            Step::Grow | Step::Refill => refill(&mut reader, at, trouble)?,
+            RecordStep::Grow | RecordStep::Refill => refill(&mut reader, at, trouble)?,
         }
     }
 }
@@ -160,10 +164,7 @@ impl State {
             }
             PcapBlockOwned::NG(Block::Unknown(block)) => {
                 let kind = if self.big_endian { block.block_type.swap_bytes() } else { block.block_type };
-                if kind == OBSOLETE_PACKET {
-                    return Err("an obsolete packet block; editcap writes the file anew (times finer than 1 ns may overflow there)".to_owned());
-                }
-                Ok(None)
+                if kind == OBSOLETE_PACKET { self.obsolete(block.data).map(Some) } else { Ok(None) }
             }
             PcapBlockOwned::NG(_) => Ok(None),
         }
@@ -195,10 +196,7 @@ impl State {
     }
 
     fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Result<Packet, String> {
-        let id = packet.if_id as usize;
-        let interface = self.interfaces.get(id).ok_or_else(|| {
-            format!("a packet of interface {id}, where {} are described", self.interfaces.len())
-        })?;
+        let interface = self.interface(packet.if_id)?;
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
         let flags = packet.options.iter().find(|option| option.code == PACKET_FLAGS);
         let flags = flags.and_then(|option| number(option.value(), 0, self.big_endian)).unwrap_or(0);
@@ -206,6 +204,22 @@ impl State {
         let of_packet = Some(flags >> 5 & 0xf).filter(|&bytes| bytes > 0);
         let check_sequence = of_packet.unwrap_or(interface.check_sequence);
         interface.packet(units, packet.caplen, (packet.origlen, check_sequence))
+    }
+
+    /// Reads a packet in the form that enhanced packets replaced: an interface and a count of 16 bits each, then the same.
+    fn obsolete(&self, block: &[u8]) -> Result<Packet, String> {
+        let word =
+            |at: usize| number(block, at, self.big_endian).ok_or("a packet block of less than 20 bytes");
+        let first = word(0)?;
+        let interface = self.interface(if self.big_endian { first >> 16 } else { first & 0xffff })?;
+        let units = u64::from(word(4)?) << 32 | u64::from(word(8)?);
+        interface.packet(units, word(12)?, (word(16)?, interface.check_sequence))
+    }
+
+    fn interface(&self, id: u32) -> Result<&Interface, String> {
+        self.interfaces.get(id as usize).ok_or_else(|| {
+            format!("a packet of interface {id}, where {} are described", self.interfaces.len())
+        })
     }
 
     /// Describes the record that begins with `data`, with its length if that can be told.
@@ -373,6 +387,8 @@ const CHECK_SEQUENCE_IS_TOLD: u32 = 0x0400_0000;
 const INTERFACE_CHECK_SEQUENCE: OptionCode = OptionCode(13);
 /// `epb_flags` of an enhanced packet.
 const PACKET_FLAGS: OptionCode = OptionCode(2);
+/// What to do about a file that ends in a record.
+const KEEP: &str = "--damaged keep sends the packets before it";
 /// The block that enhanced packets replaced in 2004.
 const OBSOLETE_PACKET: u32 = 2;
 /// Much longer than any packet; what a buffer may grow to for secrets, comments and the like.

@@ -34,6 +34,8 @@ pub struct Changed {
     pub oversized: u64,
     /// Earlier than a packet before them: sent right after it.
     pub out_of_order: u64,
+    /// Whether the file ended in the middle of a record, which was left out.
+    pub cut_off: bool,
 }
 
 /// The rules for converting recorded lengths to those of datagrams.
@@ -48,6 +50,8 @@ pub struct Fit {
     pub clamp: bool,
     /// Splits longer payloads into datagrams of this payload: at least [`LEAST_SEGMENT`](Fit::LEAST_SEGMENT).
     pub segment: Option<u16>,
+    /// Keeps the whole packets of a capture that ends in the middle of one, instead of refusing it.
+    pub keeps_whole: bool,
     /// The minimum length; shorter packets are lengthened to it.
     pub least: u16,
     /// Lets messages quote from the file. Not for a process that may read more than the readers of its messages.
@@ -61,8 +65,15 @@ impl Fit {
     }
 
     /// Keeps lengths as recorded, up to the maximum, for a recording that is not sent.
-    pub const AS_RECORDED: Fit =
-        Fit { headers: Some(0), added: 0, clamp: true, segment: None, least: 0, quotes: false };
+    pub const AS_RECORDED: Fit = Fit {
+        headers: Some(0),
+        added: 0,
+        clamp: true,
+        segment: None,
+        keeps_whole: false,
+        least: 0,
+        quotes: false,
+    };
 
     /// The least segment size, so that a record of a few bytes claims at most 128 datagrams.
     pub const LEAST_SEGMENT: u16 = 512;
@@ -127,7 +138,15 @@ impl Fit {
 /// The rules for an IPv4 destination, which refuse packets that are too long.
 impl Default for Fit {
     fn default() -> Self {
-        Fit { headers: None, added: 28, clamp: false, segment: None, least: MIN_SIZE as u16, quotes: true }
+        Fit {
+            headers: None,
+            added: 28,
+            clamp: false,
+            segment: None,
+            keeps_whole: false,
+            least: MIN_SIZE as u16,
+            quotes: true,
+        }
     }
 }
 

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(report.mean, Some(15_000.0));
     }
 
-    fn of(delays: &[i64]) -> (Variation, Histogram) {
+    fn recorded(delays: &[i64]) -> (Variation, Histogram) {
         let (mut flow, mut all) = (Variation::default(), Histogram::new());
         for &delay in delays {
             flow.record(delay, &mut all);
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_null() {
-        let (flow, all) = of(&[]);
+        let (flow, all) = recorded(&[]);
         assert_eq!(flow.report(), Distribution::default());
         assert_eq!(over([&flow].into_iter(), &all), Distribution::default());
     }
@@ -253,7 +253,7 @@ mod tests {
         let delays: Vec<i64> = (0..1_000).map(|number| 20_000 + number * 7_919 % 5_000).collect();
         let reports = [0, 3_600_000_000_000, -3_600_000_000_000].map(|offset: i64| {
             let delays: Vec<i64> = delays.iter().map(|delay| delay + offset).collect();
-            of(&delays).0.report()
+            recorded(&delays).0.report()
         });
         assert_eq!((&reports[0], &reports[0]), (&reports[1], &reports[2]));
         assert!(reports[0].p50.unwrap().abs_diff(2_500) < 100, "{:?}", reports[0]);
@@ -264,7 +264,7 @@ mod tests {
     fn what_was_less_later_counts_for_what_was_before() {
         let delays: Vec<i64> =
             (0..2_000).map(|number| if number < 1_000 { 21_000_000 } else { 1_000_000 }).collect();
-        let (flow, all) = of(&delays);
+        let (flow, all) = recorded(&delays);
         for report in [flow.report(), over([&flow].into_iter(), &all)] {
             assert_eq!((report.max, report.mean.map(f64::round)), (Some(20_000_000), Some(10_000_000.0)));
             assert_eq!(report.p90, Some(20_000_000));
@@ -277,7 +277,7 @@ mod tests {
     fn a_bad_beginning_costs_no_precision() {
         let jitter = |number: i64| 3_000 + number * 7_919 % 2_000;
         let delays = (0..10_000).map(|number| jitter(number) + (1_000 - number).max(0) * 10_000);
-        let report = of(&delays.collect::<Vec<_>>()).0.report();
+        let report = recorded(&delays.collect::<Vec<_>>()).0.report();
         assert_eq!(report.max, Some((jitter(0) - 3_000 + 10_000_000) as u64));
         assert!(report.p50.unwrap().abs_diff(1_110) < 70, "{report:?}");
         let p99 = report.p99.unwrap() as f64;
@@ -320,7 +320,7 @@ mod tests {
 
         #[test]
         fn it_agrees_with_the_list(delays in prop::collection::vec(-10_000_000i64..10_000_000, 1..300)) {
-            let (flow, all) = of(&delays);
+            let (flow, all) = recorded(&delays);
             let least = *delays.iter().min().unwrap();
             let mut exact: Vec<u64> = delays.iter().map(|delay| delay.abs_diff(least)).collect();
             exact.sort_unstable();

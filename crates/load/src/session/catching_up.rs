@@ -69,8 +69,8 @@ pub(super) struct CatchingUp {
 impl CatchingUp {
     /// Follows the flow of this clock.
     pub(super) fn along(clock: &RateClock) -> Self {
-        // Without trains a gap below the burst interval is the schedule's own.
-        let has_trains = clock.recovery().train > 1;
+        // Without trains, or along a recording, a gap below the burst interval is the schedule's own.
+        let has_trains = clock.recovery().train > 1 && clock.length().is_none();
         let burst_interval = if has_trains { clock.burst_interval() } else { Duration::ZERO };
         CatchingUp { interval: clock.rate().interval(), burst_interval, began: None, last: None }
     }

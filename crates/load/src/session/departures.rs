@@ -1,4 +1,11 @@
-//! Counts departures, and finds the causes of late ones.
+//! The record of departures, and of the causes of late ones: [`Departures`].
+//!
+//! Every datagram goes one way: the schedule decides (its clock says when the next may leave), the sender sends, and this
+//! records it. Each happens once, whatever the schedule and the driver.
+//!
+//! ```text
+//!   schedule.depart ─▶ decides: place, length, next ─▶ Sender: one call ─▶ record: gaps, lateness and its cause, catch-ups
+//! ```
 
 use std::time::Duration;
 
@@ -13,7 +20,7 @@ use super::catching_up::CatchingUp;
 use super::stats::{Calls, SendStats};
 use super::trace::SendTrace;
 
-/// Counts departures, on the thread whose statistics explain late ones.
+/// Records departures, on the thread whose statistics explain late ones.
 #[derive(Debug)]
 pub(super) struct Departures {
     counter: Counter<SendStats>,
@@ -22,27 +29,26 @@ pub(super) struct Departures {
     foretold: bool,
     /// Skipped scheduled times counted so far.
     forfeited: u64,
+    /// Each flow's run of datagrams, and that of all of them as if they were one.
+    trains: Vec<Train>,
+    together: Train,
+    /// The catch-ups of one flow; of several they are not tracked.
+    catching_up: Option<CatchingUp>,
     /// The log of departures, if one is kept.
     pub(super) trace: Option<Box<SendTrace>>,
 }
 
-/// A turn that found something due, which is leaving.
-pub(super) struct Turn<'a> {
-    stats: &'a mut SendStats,
-    /// The thread's statistics that show causes; `None` if no thread's do.
-    causes: &'a mut LateLog,
-    trace: Option<&'a mut SendTrace>,
-    knows_pauses: bool,
-    source: TriggerState,
-}
-
 impl Departures {
-    pub(super) fn new(counter: Counter<SendStats>, now: Timestamp) -> Self {
+    /// Records those of so many flows.
+    pub(super) fn new(counter: Counter<SendStats>, flows: u32, now: Timestamp) -> Self {
         Departures {
             counter,
             causes: LateLog::new(LATE_FROM, now),
             foretold: false,
             forfeited: 0,
+            trains: vec![Train::default(); flows as usize],
+            together: Train::default(),
+            catching_up: None,
             trace: None,
         }
     }
@@ -50,6 +56,11 @@ impl Departures {
     /// From now on departures are times that the kernel is asked to keep.
     pub(super) fn foretell(&mut self) {
         self.foretold = true;
+    }
+
+    /// Tracks the catch-ups of the only flow from now on.
+    pub(super) fn track(&mut self, catching_up: CatchingUp) {
+        self.catching_up = Some(catching_up);
     }
 
     /// Counts in `counter` from now on, and moves the counts so far there.
@@ -62,53 +73,74 @@ impl Departures {
         self.causes = LateLog::new(LATE_FROM, now);
     }
 
-    /// Restarts the count of skipped times, for a new clock.
-    pub(super) fn begin_anew(&mut self) {
+    /// Restarts the only flow, for a new clock: the time since its last departure is no gap.
+    pub(super) fn begin_anew(&mut self, catching_up: CatchingUp) {
         self.forfeited = 0;
+        self.trains.fill(Train::default());
+        self.catching_up = Some(catching_up);
     }
 
     /// Counts these calls, and the scheduled times skipped so far.
     #[inline]
     pub(super) fn tell(&mut self, calls: Calls, forfeited: u64) {
-        let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
+        let more = self.newly_forfeited(forfeited);
         if more > 0 || calls != Calls::default() {
-            self.counter.count(|stats| count(stats, calls, more));
+            self.counter.count(|stats| add_calls(stats, calls, more));
         }
     }
 
-    /// Counts them for a turn in which datagrams left.
+    /// Records the datagrams of a turn, each with its flow, and with them the calls that sent them and the scheduled times
+    /// skipped so far. `source` found them due.
     #[inline]
-    pub(super) fn turn(
+    pub(super) fn record(
         &mut self,
-        (calls, forfeited): (Calls, u64),
+        told: (Calls, u64),
         source: TriggerState,
-        leave: impl FnOnce(&mut Turn<'_>),
+        left: impl Iterator<Item = (u32, Departure)>,
     ) {
-        self.leave((calls, forfeited), source, !self.foretold, leave);
+        self.record_turn(told, source, !self.foretold, left);
     }
 
-    /// Counts them for a datagram sent by a signal's handler some time ago. Its lateness is not explained: by now this
-    /// thread's statistics cover what it did since, not what delayed the signal.
-    pub(super) fn reported(&mut self, told: (Calls, u64), leave: impl FnOnce(&mut Turn<'_>)) {
-        self.leave(told, TriggerState::Backup, false, leave);
+    /// Records a datagram sent by a signal's handler some time ago. Its lateness is not explained: by now this thread's
+    /// statistics cover what it did since, not what delayed the signal.
+    pub(super) fn record_reported(&mut self, told: (Calls, u64), departure: Departure) {
+        self.record_turn(told, TriggerState::Backup, false, std::iter::once((0, departure)));
     }
 
     #[inline]
-    fn leave(
+    fn record_turn(
         &mut self,
         (calls, forfeited): (Calls, u64),
         source: TriggerState,
         knows_pauses: bool,
-        leave: impl FnOnce(&mut Turn<'_>),
+        left: impl Iterator<Item = (u32, Departure)>,
     ) {
-        let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
-        let Departures { counter, causes, trace, .. } = self;
-        let trace = trace.as_deref_mut();
+        let more = self.newly_forfeited(forfeited);
+        let Departures { counter, causes, trains, together, catching_up, trace, .. } = self;
         counter.count(|stats| {
-            count(stats, calls, more);
+            add_calls(stats, calls, more);
             stats.turns += 1;
-            leave(&mut Turn { stats, causes, trace, knows_pauses, source });
+            for (flow, departure) in left {
+                if let Some(trace) = trace {
+                    trace.left(flow, departure, source);
+                }
+                if let Some(catching_up) = catching_up {
+                    catching_up.left(&mut stats.catch_ups, &departure);
+                }
+                let causes = knows_pauses.then_some(&mut *causes);
+                stats.departed(&departure, source, late_cause(causes, &departure, source));
+                stats.gaps.record(&mut trains[flow as usize], departure.sent);
+                if let Some(gaps) = &mut stats.together {
+                    gaps.record(together, departure.sent);
+                }
+            }
         });
+    }
+
+    /// Returns the scheduled times skipped since the last call.
+    #[inline]
+    fn newly_forfeited(&mut self, forfeited: u64) -> u64 {
+        forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited))
     }
 
     /// Returns the counts since the run began.
@@ -117,46 +149,24 @@ impl Departures {
     }
 }
 
-fn count(stats: &mut SendStats, calls: Calls, forfeited: u64) {
+fn add_calls(stats: &mut SendStats, calls: Calls, forfeited: u64) {
     stats.calls += &calls;
     stats.forfeited += forfeited;
 }
 
-impl Turn<'_> {
-    /// Counts a datagram of the only flow, whose catch-ups are tracked.
-    #[inline]
-    pub(super) fn only_left(
-        &mut self,
-        catching_up: &mut CatchingUp,
-        train: &mut Train,
-        departure: Departure,
-    ) {
-        catching_up.left(&mut self.stats.catch_ups, &departure);
-        self.left(0, train, departure);
-    }
-
-    /// Counts a datagram of the flow that `train` tracks.
-    #[inline]
-    pub(super) fn left(&mut self, flow: u32, train: &mut Train, departure: Departure) {
-        if let Some(trace) = &mut self.trace {
-            trace.left(flow, departure, self.source);
-        }
-        let pause = departure.sent.saturating_duration_since(departure.due);
-        let paused =
-            if self.knows_pauses { self.causes.ran(departure.sent, pause, self.source) } else { None };
-        let lateness = departure.sent.saturating_duration_since(departure.place);
-        let behind = (pause <= LATE_FROM && lateness > LATE_FROM).then_some(LateCause::CatchUp);
-        self.stats.departed(&departure, self.source, if pause <= LATE_FROM { behind } else { paused });
-        self.stats.gaps.record(train, departure.sent);
-    }
-
-    /// Counts a datagram of one of several flows, all of which `train` tracks.
-    #[inline]
-    pub(super) fn any_left(&mut self, train: &mut Train, sent: Timestamp) {
-        if let Some(together) = &mut self.stats.together {
-            together.record(train, sent);
-        }
-    }
+/// Returns why a departure was late, if it was: a pause just before it, of which the thread's statistics may know the cause,
+/// or an earlier one.
+#[inline]
+fn late_cause(
+    causes: Option<&mut LateLog>,
+    departure: &Departure,
+    source: TriggerState,
+) -> Option<LateCause> {
+    let &Departure { sent, due, place } = departure;
+    let pause = sent.saturating_duration_since(due);
+    let paused = causes.and_then(|causes| causes.ran(sent, pause, source));
+    let is_behind = sent.saturating_duration_since(place) > LATE_FROM;
+    if pause > LATE_FROM { paused } else { is_behind.then_some(LateCause::CatchUp) }
 }
 
 /// The lateness from which on the cause is recorded.
@@ -166,14 +176,16 @@ const LATE_FROM: Duration = Duration::from_millis(1);
 mod tests {
     use std::time::Duration;
 
+    use softtimers_core::Rate;
+
     use super::*;
 
     #[test]
     fn places_given_up_after_a_restart_are_counted_from_its_first() {
         let counter = Counter::new(SendStats::new(Duration::from_micros(40), 1));
-        let mut departures = Departures::new(counter, Timestamp::ZERO);
+        let mut departures = Departures::new(counter, 1, Timestamp::ZERO);
         departures.tell(Calls::default(), 5);
-        departures.begin_anew();
+        departures.begin_anew(CatchingUp::along(&Rate::pps(25_000).into()));
         departures.tell(Calls::default(), 3);
         assert_eq!(departures.total().forfeited, 8);
     }

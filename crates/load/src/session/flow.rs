@@ -16,12 +16,13 @@ use crate::handshake::Agreement;
 use crate::traffic::Traffic;
 
 use super::ahead::HandOver;
+use super::catching_up::CatchingUp;
 use super::departures::Departures;
 use super::header::Header;
-use super::one::One;
+use super::many_flows::{ManyFlows, ShareReport};
 use super::refusals::{Notify, Refusals};
 use super::sender::Sender;
-use super::several::{Several, ShareReport};
+use super::single_flow::SingleFlow;
 use super::stats::SendStats;
 use super::trace::SendTrace;
 
@@ -50,11 +51,11 @@ pub(crate) struct Flow {
 /// The schedule by which datagrams leave.
 #[derive(Debug)]
 enum Schedule {
-    One(One),
+    One(SingleFlow),
     /// Several flows, or one with several datagrams per call; and when the next may leave.
-    Several(Several, Timestamp),
+    Several(ManyFlows, Timestamp),
     /// Several flows, handed over ahead of their times.
-    Ahead(Several, HandOver),
+    Ahead(ManyFlows, HandOver),
 }
 
 /// How an engine wants a flow to be handled.
@@ -78,10 +79,10 @@ impl Flow {
         start: Timestamp,
     ) -> Result<Self, Failure> {
         let header = Header::new(traffic.pace.rate.interval(), agreement);
-        let mut departures = Departures::new(counter, start);
+        let mut departures = Departures::new(counter, traffic.flows, start);
         let headroom = sender.headroom();
         let several =
-            || Several::new(traffic, handling.queued, header, headroom, start).map_err(Failure::usage);
+            || ManyFlows::new(traffic, handling.queued, header, headroom, start).map_err(Failure::usage);
         let schedule = if handling.ahead {
             sender
                 .keep_times()
@@ -93,7 +94,8 @@ impl Flow {
             Schedule::Several(several()?, start)
         } else {
             let clock = traffic.clock().map_err(Failure::usage)?;
-            Schedule::One(One::new(clock, header, (headroom, traffic.size), start))
+            departures.track(CatchingUp::along(&clock));
+            Schedule::One(SingleFlow::new(clock, header, (headroom, traffic.size), start))
         };
         Ok(Flow { sender, departures, header, limit: traffic.end.count.unwrap_or(u64::MAX), schedule })
     }
@@ -103,7 +105,7 @@ impl Flow {
         self.settle();
         if let Schedule::One(one) = &mut self.schedule {
             one.restart(clock, muted, now);
-            self.departures.begin_anew();
+            self.departures.begin_anew(CatchingUp::along(one.clock()));
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Triggers {
 
 impl Triggers {
     /// Takes them from timers that record intervals; `None` if they do not.
-    pub(crate) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
+    pub(crate) fn from_timers<E>(timers: &SoftTimers<E>) -> Option<Self> {
         let intervals = timers.intervals()?;
         let without =
             |source: TriggerState| intervals.without(source).cloned().map(Box::new).unwrap_or_default();
@@ -57,7 +57,7 @@ mod tests {
             let turn = timers.trigger(source, Timestamp::from_micros(micros));
             assert!(timers.next(&turn).is_none());
         }
-        Triggers::of(&timers)
+        Triggers::from_timers(&timers)
     }
 
     #[test]

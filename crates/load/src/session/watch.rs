@@ -186,7 +186,7 @@ mod tests {
                 }
             }
         });
-        let agreement = ask(&sender, 1, Duration::ZERO, handshake::PATIENCE).unwrap();
+        let agreement = ask(&sender, 1, Duration::ZERO, handshake::USUAL_PATIENCE).unwrap();
         sender.set_nonblocking(true).unwrap();
         (sender, agreement, agreed.join().unwrap())
     }

@@ -146,7 +146,7 @@ impl TrialLength {
             TrialLength::Time(time) => time,
             TrialLength::Datagrams(number) => {
                 let seconds = number as f64 / packets_per_second.max(1.0);
-                Duration::from_secs_f64(seconds.clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64()))
+                Duration::from_secs_f64(seconds.clamp(SHORTEST.as_secs_f64(), LONGEST_TRIAL.as_secs_f64()))
             }
         }
     }
@@ -187,7 +187,7 @@ fn rate(text: &str) -> Result<u64, String> {
 
 /// The shortest trial with a given number of datagrams: long enough for a timer of 20 ms.
 const SHORTEST: Duration = Duration::from_millis(40);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_TRIAL: Duration = Duration::from_secs(60);
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

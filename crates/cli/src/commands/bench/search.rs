@@ -54,7 +54,7 @@ impl<'a> Search<'a> {
         let guess = 1.0 / (work.as_secs_f64() + BESIDE_WORK);
         let first =
             self.plan.receiver.cpu_limit.map_or(guess, |share| guess * f64::from(share.get()) / 100.0);
-        let mut search = LossFree::new((first / 4.0) as u64, MOST);
+        let mut search = LossFree::new((first / 4.0) as u64, MOST_PACKETS_PER_SECOND);
         let mut capacity: f64 = 0.0;
         while let Some(rate) = search.rate() {
             let Some(point) = self.trial(rate as f64, 1)? else {
@@ -173,7 +173,7 @@ const MOST_DRIFT: f64 = 0.05;
 /// The cost of a datagram apart from the filter, in seconds: a guess that only decides where the search begins.
 const BESIDE_WORK: f64 = 4e-6;
 /// More than any current machine receives from one sender.
-const MOST: u64 = 100_000_000;
+const MOST_PACKETS_PER_SECOND: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -52,7 +52,7 @@ pub(crate) struct BenchConfig {
 
 impl BenchConfig {
     /// Returns the configuration of the plan, with the values that the system granted.
-    pub(super) fn of(plan: &BenchPlan, bench: &Bench) -> Self {
+    pub(super) fn from_plan(plan: &BenchPlan, bench: &Bench) -> Self {
         let receiver = &plan.receiver;
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         BenchConfig {

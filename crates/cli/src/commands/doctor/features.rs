@@ -128,12 +128,12 @@ fn feature(name: &str) -> Result<Feature, String> {
 fn in_a_child(feature: Feature) -> FeatureReport {
     let words = ["probe-feature", feature.name()].map(str::to_owned);
     Process::start("the probe".to_owned(), &words)
-        .and_then(|child| child.finish_within(PATIENCE))
+        .and_then(|child| child.finish_within(PROBE_PATIENCE))
         .unwrap_or_else(|failure| FeatureReport::not(feature, failure))
 }
 
 /// Several times the longest wait of a probe, on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

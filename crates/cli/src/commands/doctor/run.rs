@@ -60,7 +60,7 @@ impl Command for Doctor {
         let verdict = if interrupt.arrived() {
             Verdict::none("interrupted, so no verdict")
         } else {
-            verdict::of(&costs, &pacing, run.disturbed().is_some())
+            verdict::judge(&costs, &pacing, run.disturbed().is_some())
         };
         let Verdict { sentences: verdict, remarks } = verdict;
         let verbose = self.verbose;

@@ -285,7 +285,7 @@ mod tests {
             how: "how it was seen, in a sentence that is as long as some of them are, which is longer than a line".to_owned(),
         }
         };
-        let verdict::Verdict { sentences, remarks } = verdict::of(&costs, &pacing, false);
+        let verdict::Verdict { sentences, remarks } = verdict::judge(&costs, &pacing, false);
         let report = DoctorReport {
             useful_range: super::super::range::useful(&costs, Some(&times())),
             costs,

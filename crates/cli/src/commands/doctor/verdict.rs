@@ -28,7 +28,7 @@ impl Verdict {
 }
 
 /// Returns the verdict with its reason; none if the figures are inconclusive.
-pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
+pub(super) fn judge(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
     if inconclusive {
         return Verdict::none("inconclusive, so no verdict; examine the machine again when it is quiet");
     }
@@ -78,15 +78,15 @@ fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (Strin
     match (holds(soft), holds(own), holds(kernel)) {
         (_, _, true) => (
             UNNEEDED.to_owned(),
-            format!("A kernel timer holds {asked} too, even from a busy loop: {}", shown(kernel)),
+            format!("A kernel timer holds {asked} too, even from a busy loop: {}", pacing_words(kernel)),
         ),
         (true, true, false) => (
             "One flow in a loop you own needs only a clock check after each handler".to_owned(),
             format!(
                 "For {asked}, {} does as well as {}, where kernel timers do not: {} at best",
-                shown(own),
-                shown(soft),
-                shown(kernel)
+                pacing_words(own),
+                pacing_words(soft),
+                pacing_words(kernel)
             ),
         ),
         (true, false, false) => match beside {
@@ -94,20 +94,25 @@ fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (Strin
                 UNNEEDED.to_owned(),
                 format!(
                     "{} holds {asked} too and keeps as much of the work, {} against {}",
-                    shown(beside),
+                    pacing_words(beside),
                     percent(kept(beside)),
                     percent(kept(soft))
                 ),
             ),
             _ => (
                 "A busy loop on this machine gains from softtimers".to_owned(),
-                format!("For {asked}: {}, against {} and {}", shown(soft), shown(own), shown(kernel)),
+                format!(
+                    "For {asked}: {}, against {} and {}",
+                    pacing_words(soft),
+                    pacing_words(own),
+                    pacing_words(kernel)
+                ),
             ),
         },
         (false, true, false) => (
             "A clock check after each handler serves a busy loop on this machine better than softtimers"
                 .to_owned(),
-            format!("For {asked}: {}, against {}", shown(own), shown(soft)),
+            format!("For {asked}: {}, against {}", pacing_words(own), pacing_words(soft)),
         ),
         (false, false, false) => match beside {
             Some(beside) => (
@@ -116,15 +121,15 @@ fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (Strin
                 ),
                 format!(
                     "It reaches {}; {} holds it, keeping {} of the work at {} of a core",
-                    shown(soft),
-                    shown(beside),
+                    pacing_words(soft),
+                    pacing_words(beside),
                     percent(kept(beside)),
                     percent(beside.cpu_share)
                 ),
             ),
             None => (
                 format!("No method held {asked} from a busy loop here"),
-                format!("The best was {}", shown(better(better(soft, own), kernel))),
+                format!("The best was {}", pacing_words(better(better(soft, own), kernel))),
             ),
         },
     }
@@ -138,7 +143,7 @@ fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
 fn also(beside: &Cell, soft: &Cell) -> String {
     let mut told = format!(
         "{} holds the rate too, and keeps {} of the work against {}",
-        shown(beside),
+        pacing_words(beside),
         percent(kept(beside)),
         percent(kept(soft))
     );
@@ -206,7 +211,7 @@ fn better<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
     if rank(right) > rank(left) { right } else { left }
 }
 
-fn shown(cell: &Cell) -> String {
+fn pacing_words(cell: &Cell) -> String {
     let back_to_back =
         cell.back_to_back.map_or("no gaps".to_owned(), |share| format!("{:.1}% back to back", share * 100.0));
     format!("{} ({:.0}% of the rate, {back_to_back})", cell.method, cell.achieved_share * 100.0)
@@ -249,7 +254,7 @@ mod tests {
 
     /// The sentences and the remarks.
     fn all_told(cells: &[Cell]) -> String {
-        let Verdict { sentences, remarks } = of(&Costs::default(), cells, false);
+        let Verdict { sentences, remarks } = judge(&Costs::default(), cells, false);
         [vec![sentences], remarks].concat().join(" ")
     }
 
@@ -304,7 +309,7 @@ mod tests {
             [vec![crowded], others.to_vec()].concat()
         };
         let told_of = |share, count| all_told(&cells(share, count));
-        let told = super::of(&Costs::default(), &cells(0.56, 15), false).sentences;
+        let told = super::judge(&Costs::default(), &cells(0.56, 15), false).sentences;
         assert!(told.starts_with("no verdict: soft had its CPU for only 50%"), "{told}");
         // A loop that holds the rate anyway counts, and so does one that was not disturbed.
         assert!(told_of(1.0, 15).starts_with("A busy loop on this machine gains"));
@@ -400,7 +405,7 @@ mod tests {
     #[test]
     fn figures_are_the_cells() {
         let odd = Cell { back_to_back: Some(0.012_34), ..cell("ms", Load::Echo, 0.9876, 0.0) };
-        assert_eq!(shown(&odd), "ms (99% of the rate, 1.2% back to back)");
+        assert_eq!(pacing_words(&odd), "ms (99% of the rate, 1.2% back to back)");
     }
 
     #[test]
@@ -417,15 +422,15 @@ mod tests {
         let cells = [even("soft"), bursts("loop"), bursts("pwait2"), bursts("timerfd"), bursts("ms")];
         assert!(all_told(&cells).starts_with("A busy loop on this machine gains"));
         let unmeasured = Cell { back_to_back: None, ..even("soft") };
-        assert!(!holds(&unmeasured) && shown(&unmeasured).contains("no gaps"));
+        assert!(!holds(&unmeasured) && pacing_words(&unmeasured).contains("no gaps"));
     }
 
     #[test]
     fn there_is_no_verdict_on_half_the_figures() {
         let all = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
         for missing in [&all[..0], &all[..1], &all[..2], &all[1..]] {
-            assert_eq!(of(&Costs::default(), missing, false).sentences, "no verdict: a trial is missing");
+            assert_eq!(judge(&Costs::default(), missing, false).sentences, "no verdict: a trial is missing");
         }
-        assert!(of(&Costs::default(), &all, true).sentences.starts_with("inconclusive, so no verdict"));
+        assert!(judge(&Costs::default(), &all, true).sentences.starts_with("inconclusive, so no verdict"));
     }
 }

@@ -125,7 +125,7 @@ impl Window {
     fn sweep(&mut self, now: Timestamp) -> io::Result<()> {
         for slot in 0..self.slots.len() {
             let Slot { generation, sent } = self.slots[slot];
-            if generation > 0 && now.saturating_duration_since(sent) < PATIENCE {
+            if generation > 0 && now.saturating_duration_since(sent) < REPLY_PATIENCE {
                 continue;
             }
             self.lost += u64::from(generation > 0);
@@ -208,7 +208,7 @@ const TAG: usize = 8;
 const BATCH: usize = 64;
 
 /// Far longer than any round trip on one machine, even to a stalled server.
-const PATIENCE: Duration = Duration::from_millis(100);
+const REPLY_PATIENCE: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

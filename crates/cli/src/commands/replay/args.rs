@@ -4,9 +4,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use softtimers_core::{PaceConfig, Speed};
+use softtimers_core::{PaceConfig, Recovery, Speed};
 use softtimers_load::plan::{SendConfig, SendPlan};
 use softtimers_load::recording::{self, Changed, Fit};
 use softtimers_load::replay::Summary;
@@ -55,6 +55,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "BYTES", hide_short_help = true, display_order = 7)]
     pub(crate) headers: Option<u32>,
 
+    /// A capture that ends in the middle of a packet, as one that is still being written: refuse it, or keep its whole packets
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t, hide_short_help = true, display_order = 9)]
+    pub(crate) damaged: Damaged,
+
     /// Payload bytes of each datagram that a longer packet is split into: 512 to 65507
     ///
     /// For captures made on a machine that cuts or joins packets in its kernel or its interface (UDP_SEGMENT, TSO, GRO): one frame
@@ -81,6 +85,16 @@ Skip packets later than TIME; none skips all late ones, all skips nothing
 By default packets are late rather than lost: a sender that fell behind sends them all. With a time it sends the packets \
 that are late by at most this much, and skips the others. none: skip everything late. all: send everything, however late.";
 
+/// The treatment of a capture that ends in the middle of a packet.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Damaged {
+    /// Nothing is sent
+    #[default]
+    Refuse,
+    /// The packets before it are sent
+    Keep,
+}
+
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Replay {
@@ -101,7 +115,8 @@ impl Replay {
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file and the byte.
     pub(crate) fn new(args: &ReplayArgs) -> Result<Self, Failure> {
-        let ReplayArgs { file, address, speed, clamp, headers, segment, burst_interval, engine } = args;
+        let ReplayArgs { file, address, speed, clamp, headers, damaged, segment, burst_interval, engine } =
+            args;
         let timer = engine.timer();
         if !timer.sends() {
             return Err(Failure::usage(format_args!(
@@ -114,6 +129,7 @@ impl Replay {
             headers: *headers,
             clamp: *clamp,
             segment: *segment,
+            keeps_whole: *damaged == Damaged::Keep,
             quotes: !exceeds_caller(),
             ..Fit::to(destination.ip())
         };
@@ -131,6 +147,8 @@ impl Replay {
             pace: PaceConfig {
                 burst_interval: *burst_interval,
                 catch_up: engine.catch_up,
+                // The other timers stay as simple as they are.
+                recovery: if timer.has_trigger_states() { Traffic::RECOVERY } else { Recovery::NONE },
                 ..PaceConfig::new(mean)
             },
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
@@ -152,7 +170,7 @@ impl Replay {
     /// Names the packets that are not sent as recorded, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         // What is split is as asked for.
-        let Changed { lengthened, cut, split: _, oversized, out_of_order } = self.summary.changed;
+        let Changed { lengthened, cut, split: _, oversized, out_of_order, cut_off } = self.summary.changed;
         let notes = [
             (lengthened, format!("shorter than a header of ours; they are sent as its {MIN_SIZE} bytes")),
             (cut, format!("longer than a datagram; {MAX_SIZE} bytes of each are sent")),
@@ -165,7 +183,10 @@ impl Replay {
             (out_of_order, "earlier than one before them; they leave right after it".to_owned()),
         ];
         let counted = notes.into_iter().filter(|&(count, _)| count > 0);
-        counted.map(|(count, what)| format!("{count} of {} packets: {what}", self.summary.packets)).collect()
+        let end = cut_off.then(|| "the file ends in the middle of a packet, which is not sent".to_owned());
+        let counted =
+            counted.map(|(count, what)| format!("{count} of {} packets: {what}", self.summary.packets));
+        counted.chain(end).collect()
     }
 
     /// Returns the configuration in effect, for the report.

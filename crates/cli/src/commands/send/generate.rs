@@ -112,7 +112,6 @@ impl Command for Generate {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
-        say(format_args!("softtimers: {DEPRECATED}"));
         self.plan.resolve()?;
         let prepared = self.plan.prepare()?;
         run.drop_privileges(Needs::with_bpf())?;
@@ -120,6 +119,8 @@ impl Command for Generate {
         run.watch();
         let _progress = run.begin(self, "sending", self.plan.end.duration);
         let sent = prepared.send(interrupt)?;
+        // Of a run that fails, the reason is the only line.
+        say(format_args!("softtimers: {DEPRECATED}"));
         Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
     }
 }

@@ -28,7 +28,6 @@ use softtimers_core::{PaceConfig, PaceError, Pattern, Recovery, Timestamp, Trigg
 use softtimers_linux::signal_timer::Departure;
 use softtimers_net::udp::{Retries, SendBatch};
 
-use crate::gaps::Train;
 use crate::traffic::Traffic;
 use crate::train::TrainLimit;
 
@@ -40,7 +39,7 @@ use super::sender::Sender;
 
 /// The schedules of several flows, and counts of each.
 #[derive(Debug)]
-pub(super) struct Several {
+pub(super) struct ManyFlows {
     order: Order,
     lanes: Vec<Lane>,
     /// The datagrams about to leave, or that could not leave yet; `staged` has the same with their times.
@@ -57,8 +56,6 @@ pub(super) struct Several {
     limit: TrainLimit,
     /// When the next would be due without that limit.
     ready: Timestamp,
-    /// All flows together, as if they were one.
-    train: Train,
     latest: Timestamp,
 }
 
@@ -70,7 +67,6 @@ struct Lane {
     numbered: u64,
     sent: u64,
     forfeited: u64,
-    train: Train,
 }
 
 /// The datagrams sent of each flow, as a share of those that its rate requires.
@@ -82,7 +78,7 @@ pub struct ShareReport {
     pub max: Option<f64>,
 }
 
-impl Several {
+impl ManyFlows {
     /// Creates flows that begin at `start`, or within an interval from there; with a [departure queue](Order::queue) if
     /// asked.
     pub(super) fn new(
@@ -112,8 +108,8 @@ impl Several {
                 start,
             )?;
         }
-        let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0, train: Train::default() };
-        Ok(Several {
+        let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0 };
+        Ok(ManyFlows {
             order,
             lanes: starts.into_iter().map(lane).collect(),
             batch,
@@ -126,7 +122,6 @@ impl Several {
             sent: 0,
             limit: traffic.train_limit(),
             ready: start,
-            train: Train::default(),
             latest: start,
         })
     }
@@ -187,7 +182,8 @@ impl Several {
         source: TriggerState,
     ) -> io::Result<()> {
         if self.staged.is_empty() {
-            let due = |flows: &Several| Some(flows.next_due()).filter(|_| flows.staged.len() as u64 != left);
+            let due =
+                |flows: &ManyFlows| Some(flows.next_due()).filter(|_| flows.staged.len() as u64 != left);
             ahead.fill(now, due(self), |release| {
                 let staged = self.stage(sender, release, left)?;
                 Ok((staged, due(self)))
@@ -242,7 +238,7 @@ impl Several {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Several { order, lanes, batch, staged, packet, headroom, header, limit, forfeited, .. } = self;
+        let ManyFlows { order, lanes, batch, staged, packet, headroom, header, limit, forfeited, .. } = self;
         let earliest = limit.earliest();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
@@ -274,16 +270,14 @@ impl Several {
         if taken == 0 {
             departures.tell(told.0, told.1);
         } else {
-            let Several { staged, lanes, train, latest, .. } = self;
-            departures.turn(told, source, |turn| {
-                for (Due { flow, place, due, .. }, time) in staged.drain(..taken) {
-                    let (lane, sent) = (&mut lanes[flow as usize], time.max(now));
-                    lane.sent += 1;
-                    turn.left(flow, &mut lane.train, Departure { sent, due, place });
-                    turn.any_left(train, sent);
-                    *latest = sent;
-                }
+            let ManyFlows { staged, lanes, latest, .. } = self;
+            let left = staged.drain(..taken).map(|(Due { flow, place, due, .. }, time)| {
+                let sent = time.max(now);
+                lanes[flow as usize].sent += 1;
+                *latest = sent;
+                (flow, Departure { sent, due, place })
             });
+            departures.record(told, source, left);
         }
         outcome.map(|()| self.staged.is_empty())
     }

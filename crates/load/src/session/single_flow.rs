@@ -1,5 +1,7 @@
 //! One flow with one datagram per call: the socket's simplest use, and the only one possible in a signal's handler. A
 //! train of a catch-up leaves by one call.
+//!
+//! A departure is decided by [`SingleFlow::take`], sent by the [`Sender`], and recorded by the [`Departures`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,11 +11,9 @@ use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPace
 use softtimers_measure::distribution::Moments;
 use softtimers_net::udp::{Retries, SendBatch};
 
-use crate::gaps::Train;
 use crate::traffic::nanos;
 use crate::wire;
 
-use super::catching_up::CatchingUp;
 use super::departures::Departures;
 use super::header::Header;
 use super::sender::Sender;
@@ -21,7 +21,7 @@ use super::stats::Calls;
 
 /// The schedule of one flow.
 #[derive(Debug)]
-pub(super) struct One {
+pub(super) struct SingleFlow {
     clock: RateClock,
     header: Header,
     /// As long as the longest datagram, with room in front for a frame's headers.
@@ -34,8 +34,6 @@ pub(super) struct One {
     /// When the next one after the batch may leave.
     next: Timestamp,
     sent: u64,
-    train: Train,
-    catching_up: CatchingUp,
     /// Whether nothing is sent: departures are null events, whose cost is that of the timer alone. They have no number,
     /// and no receiver sees them.
     muted: bool,
@@ -54,7 +52,14 @@ struct Times {
     place: Timestamp,
 }
 
-impl One {
+impl Times {
+    /// Returns the departure of the datagram at this time.
+    fn left_at(self, sent: Timestamp) -> Departure {
+        Departure { sent, due: self.due, place: self.place }
+    }
+}
+
+impl SingleFlow {
     /// Creates a flow whose first datagram, of `size` bytes, is due at `start`.
     pub(super) fn new(
         mut clock: RateClock,
@@ -63,18 +68,16 @@ impl One {
         start: Timestamp,
     ) -> Self {
         let (due, most) = (clock.start(start), usize::from(clock.recovery().train));
-        One {
+        SingleFlow {
             due,
             batch: SendBatch::new(most, headroom + size),
             waiting: VecDeque::with_capacity(most),
             next: due,
-            catching_up: CatchingUp::along(&clock),
             clock,
             header,
             packet: vec![0; headroom + size],
             headroom,
             sent: 0,
-            train: Train::default(),
             muted: false,
             null_events: 0,
             last: None,
@@ -86,16 +89,20 @@ impl One {
     /// Restarts with this clock at `now`: the time since the last departure does not count as delay. With `muted`,
     /// departures are null events from now on.
     pub(super) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
-        (self.clock, self.muted, self.train) = (clock, muted, Train::default());
+        (self.clock, self.muted) = (clock, muted);
         self.due = self.clock.start(now);
         self.batch.clear();
         self.waiting.clear();
-        self.catching_up = CatchingUp::along(&self.clock);
         (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
     }
 
     pub(super) fn due(&self) -> Timestamp {
         self.due
+    }
+
+    /// Returns the clock of the flow.
+    pub(super) fn clock(&self) -> &RateClock {
+        &self.clock
     }
 
     pub(super) fn sent(&self) -> u64 {
@@ -160,10 +167,8 @@ impl One {
         self.sent += 1;
         self.space(now);
         self.due = self.next;
-        departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
-            let Times { due, place } = times;
-            turn.only_left(&mut self.catching_up, &mut self.train, Departure { sent: now, due, place });
-        });
+        let told = (sender.take_calls(), self.clock.forfeited());
+        departures.record(told, source, std::iter::once((0, times.left_at(now))));
         Ok(self.due)
     }
 
@@ -217,12 +222,8 @@ impl One {
         self.sent += taken as u64;
         (0..taken).for_each(|_| self.space(now));
         if taken > 0 {
-            departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
-                for Times { due, place } in self.waiting.drain(..taken) {
-                    let departure = Departure { sent: now, due, place };
-                    turn.only_left(&mut self.catching_up, &mut self.train, departure);
-                }
-            });
+            let told = (sender.take_calls(), self.clock.forfeited());
+            departures.record(told, source, self.waiting.drain(..taken).map(|times| (0, times.left_at(now))));
         }
         outcome?;
         if !self.waiting.is_empty() {
@@ -274,9 +275,7 @@ impl One {
         }
         self.sent += 1;
         let calls = Calls { calls: 1, ..Calls::default() };
-        departures.reported((calls, self.clock.forfeited()), |turn| {
-            turn.only_left(&mut self.catching_up, &mut self.train, departure);
-        });
+        departures.record_reported((calls, self.clock.forfeited()), departure);
     }
 
     /// Takes the schedule back where the handler left it; returns how often it waited for its departures to be read.
