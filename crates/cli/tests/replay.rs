@@ -79,6 +79,12 @@ fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Val
     (places.collect(), serde_json::from_slice(&sender.stdout).unwrap())
 }
 
+/// What a run says that it changed. That it ended late is another matter, of a busy machine.
+fn changes(sent: &Value) -> Vec<&str> {
+    let told = sent["fallbacks"].as_array().unwrap().iter().map(|told| told.as_str().unwrap());
+    told.filter(|told| told.contains(" packets: ")).collect()
+}
+
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
@@ -243,15 +249,12 @@ fn what_segmentation_has_joined_is_split_or_told() {
     assert_eq!(places, expected);
     let counts = |sent: &Value| ["packets", "split", "oversized"].map(|key| sent["recording"][key].clone());
     assert_eq!((counts(&sent), &sent["sent"]), ([80, 4, 0].map(Value::from), &80.into()));
-    assert_eq!(
-        (&sent["fallbacks"], &sent["config"]["segment_bytes"]),
-        (&Value::Array(vec![]), &1_200.into())
-    );
+    assert_eq!((changes(&sent).len(), &sent["config"]["segment_bytes"]), (0, &1_200.into()));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let words = format!("replay {} {} --no-handshake --json", file.path(), socket.local_addr().unwrap());
     let whole: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
     assert_eq!(counts(&whole), [4, 0, 4].map(Value::from));
-    let told = whole["fallbacks"][0].as_str().unwrap();
+    let told = changes(&whole)[0];
     assert!(told.starts_with("4 of 4 packets: longer than") && told.contains("--segment BYTES"), "{told}");
     for wrong in ["511", "65508", "x"] {
         refusal(&run(&format!("{words} --segment {wrong}")), 2);
@@ -280,7 +283,7 @@ fn changes_are_told() {
     let sent: Value = serde_json::from_slice(&run(&format!("{words} --json")).stdout).unwrap();
     let changed = &sent["recording"];
     assert_eq!([&changed["lengthened"], &changed["cut"], &changed["out_of_order"]], [1, 1, 1], "{changed}");
-    assert_eq!(sent["fallbacks"].as_array().map(Vec::len), Some(3), "{}", sent["fallbacks"]);
+    assert_eq!(changes(&sent).len(), 3, "{}", sent["fallbacks"]);
     let text = String::from_utf8(run(&words).stdout).unwrap();
     for part in [
         "3 packets in ",
