@@ -1,3 +1,5 @@
+extern crate std;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -119,6 +121,106 @@ fn periods_are_ticks_within_their_bounds() {
             let period = hip.period();
             assert!((PAPER.shortest..=PAPER.longest).contains(&period), "{period:?}");
             assert_eq!(period.as_nanos() % 1_000_000, 0);
+        }
+    }
+}
+
+/// The paper's eq. 1 and 2 in floating point, in nanoseconds: I = αI + (1 − α)D, σ² = βσ² + (1 − β)(I − D)².
+struct Estimate {
+    mean: f64,
+    variance: f64,
+}
+
+impl Estimate {
+    fn arrived(&mut self, gap: f64, mean: Mean) {
+        let before = self.mean;
+        self.mean = 0.3 * self.mean + 0.7 * gap;
+        let against = if mean == Mean::Updated { self.mean } else { before };
+        self.variance = 0.3 * self.variance + 0.7 * (against - gap) * (against - gap);
+    }
+
+    fn period(&self) -> f64 {
+        self.mean + 2.5 * self.variance.sqrt()
+    }
+}
+
+/// Gaps of 0.2 to 3 ms: the margin φσ is mostly more than a quarter of a tick, and the period within its bounds.
+#[test]
+fn the_period_is_the_mean_and_a_margin_of_the_spread_in_ticks() {
+    const TICK: f64 = 1e6;
+    let roundings: [(Rounding, fn(f64) -> f64); 3] =
+        [(Rounding::Down, f64::floor), (Rounding::Up, f64::ceil), (Rounding::Nearest, f64::round)];
+    for mean in [Mean::Updated, Mean::Previous] {
+        let mut hips = roundings.map(|(rounding, _)| Hip::new(HipConfig { rounding, mean, ..PAPER }));
+        let mut exact = Hip::new(HipConfig { rounding: Rounding::None, mean, ..PAPER });
+        let mut estimate = Estimate { mean: 10e6, variance: 0.0 };
+        let (mut random, mut time, mut wide) = (Random::stream(5, 0), Timestamp::ZERO, 0);
+        exact.arrived(time);
+        hips.iter_mut().for_each(|hip| hip.arrived(time));
+        for _ in 0..2_000 {
+            let gap = 200_000 + random.below(2_800_000);
+            time = time.after(gap);
+            estimate.arrived(gap as f64, mean);
+            let wanted = estimate.period().clamp(TICK, 10.0 * TICK);
+            wide += u32::from(wanted > estimate.mean + TICK / 4.0 && wanted < 10.0 * TICK);
+            exact.arrived(time);
+            let found = exact.period().as_nanos() as f64;
+            // What is rounded down in each step: a few nanoseconds, which φ makes more of.
+            assert!((found - wanted).abs() < 50.0, "{found} instead of {wanted}");
+            for ((rounding, round), hip) in roundings.iter().zip(&mut hips) {
+                hip.arrived(time);
+                let ticks = hip.period().as_nanos() as f64 / TICK;
+                // Between the ticks that it could be, a hair beside the limit.
+                let (low, high) = (round((wanted - 50.0) / TICK), round((wanted + 50.0) / TICK));
+                assert!(ticks == low || ticks == high.min(10.0), "{rounding:?}: {ticks} ticks of {wanted}");
+            }
+        }
+        assert!(wide > 1_000, "{wide} margins of more than a quarter");
+    }
+}
+
+/// After a reset nothing is left of the spread: gaps of 0.4 and 3.6 ms before do not lengthen a period after it.
+#[test]
+fn a_reset_forgets_the_spread_unless_the_estimate_is_kept() {
+    for deviation in [Deviation::Standard, Deviation::MeanError] {
+        for first_mean in [FirstMean::Longest, FirstMean::Shortest, FirstMean::Kept] {
+            let config = HipConfig { deviation, first_mean, ..PAPER };
+            let mut hip = interrupted(config, (0..40).flat_map(|n| [n * 4_000, n * 4_000 + 400]));
+            assert!(hip.polls(), "{config:?}");
+            let (mean, spread) = (hip.gaps().mean_nanos(), hip.gaps().deviation_nanos());
+            assert!(spread > 500_000, "{spread}");
+            let mut time = 160_000;
+            while hip.polls() {
+                time += 10_000;
+                look(&mut hip, time, 0);
+            }
+            let after = (hip.gaps().mean_nanos(), hip.gaps().deviation_nanos());
+            match first_mean {
+                FirstMean::Longest => assert_eq!(after, (10_000_000, 0)),
+                FirstMean::Shortest => assert_eq!(after, (1_000_000, 0)),
+                FirstMean::Kept => assert_eq!(after, (mean, spread)),
+            }
+        }
+    }
+}
+
+/// The gap in which a reset falls counts, or the next packet is as the first.
+#[test]
+fn the_gap_of_a_reset_counts_if_it_is_to() {
+    for (idle_gap_counts, mean) in [(true, 32_400_000), (false, 10_000_000)] {
+        for first_mean in [FirstMean::Longest, FirstMean::Kept] {
+            let mut hip =
+                interrupted(HipConfig { idle_gap_counts, first_mean, ..PAPER }, (0..40).map(|n| n * 2_000));
+            for poll in 1..=10 {
+                look(&mut hip, 80_000 + poll * 1_000, 0);
+            }
+            let before = hip.gaps().mean_nanos();
+            hip.arrived(at(120_000));
+            match first_mean {
+                FirstMean::Kept if idle_gap_counts => assert!(hip.gaps().mean_nanos() > 10 * before),
+                FirstMean::Kept => assert_eq!(hip.gaps().mean_nanos(), before),
+                _ => assert_eq!(hip.gaps().mean_nanos(), mean),
+            }
         }
     }
 }
