@@ -8,6 +8,7 @@
 //!   miri         a nightly with Miri and rust-src        fuzzing     a nightly, cargo-fuzz
 //!   sanitizers   gcc or clang with theirs; a nightly     kani        cargo-kani
 //!   threads      a nightly; std too, if it has rust-src  semver      cargo-semver-checks
+//!   suites       Python 3.11, its package index
 //! ```
 //!
 //! `fuzzing`, `models`, `tokio`, `failures`, `soak` and `forwarding` leave their results in `target/assurance`, for `cargo lab publish`.
@@ -52,6 +53,7 @@ const STEPS: &[(&str, Step)] = &[
         ]);
         program::check(cargo.env("SOFTTIMERS_FULL", "1"))
     }),
+    ("suites", |workspace, _| python_suites(workspace)),
     ("mutation", |workspace, _| mutants(workspace.root())),
     ("semver", |workspace, _| release::semver(workspace)),
     ("measurement", |workspace, _| {
@@ -101,6 +103,27 @@ fn stacks(workspace: &Workspace) -> Result<Outcome> {
     };
     let lints = run(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     if matches!(lints, Outcome::Failed(_)) { Ok(lints) } else { run(&["test", "--workspace", "--locked"]) }
+}
+
+/// Runs the tests of others' Python packages, at pinned versions, on the asyncio loop of `crates/python`.
+fn python_suites(workspace: &Workspace) -> Result<Outcome> {
+    let root = workspace.root();
+    let newer = "import sys; sys.exit(sys.version_info < (3, 11))";
+    if !program::works(command("python3", root).args(["-c", newer])) {
+        return Ok(Outcome::skipped("there is no Python 3.11 or later"));
+    }
+    std::fs::create_dir_all(workspace.target("assurance"))?;
+    let mut python = command("python3", root);
+    python.arg("-B").arg(root.join("crates/python/tests/suites.py"));
+    python.arg("--into").arg(workspace.target("python-suites"));
+    python.arg("--record").arg(workspace.target("assurance").join("python-suites.json"));
+    let shown = program::shown(&python);
+    println!("$ {shown}");
+    Ok(match python.status()?.code() {
+        Some(0) => Outcome::passed(""),
+        Some(77) => Outcome::skipped("the packages of crates/python/tests/suites.txt cannot be installed"),
+        _ => Outcome::failed(format!("`{shown}` failed")),
+    })
 }
 
 /// All mutants of core take a day on two cores; a run takes one of these shares, another one with each commit.

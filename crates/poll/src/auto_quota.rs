@@ -214,4 +214,22 @@ mod tests {
             }
         }
     }
+
+    /// From 8 by steps of 4, each window given what the quota delivers: the course of the search, written down.
+    #[test]
+    fn the_search_turns_round_halves_its_step_and_rests() {
+        let config = AutoQuotaConfig { first: 8, rest: 3, ..AutoQuotaConfig::default() };
+        let mut quota = AutoQuota::new(config);
+        assert!(!quota.is_at_rest());
+        // Only 8 is good, and what equals it is no better.
+        let delivered = |quota| if matches!(quota, 8 | 9) { 100 } else { 10 };
+        let course: [u32; 7] = core::array::from_fn(|_| quota.window(delivered(quota.quota()), true));
+        // 8 − 4, then 8 + 2, 8 − 1, 8 + 1: both neighbours fail.
+        assert_eq!(course, [4, 10, 7, 9, 8, 8, 8]);
+        assert!(quota.is_at_rest());
+        // After three windows of rest it looks below, and above, again.
+        let next = quota.window(100, true);
+        assert!(!quota.is_at_rest());
+        assert!(next == 7 || next == 9, "{next}");
+    }
 }

@@ -258,3 +258,35 @@ impl Named for Watchdog {
         PolicySettings { time: Some(self.delay), ..PolicySettings::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    fn look(policy: &mut impl Policy, ended: u64, found: u32) -> Next {
+        policy.looked(&Look { began: at(ended), ended: at(ended), found })
+    }
+
+    #[test]
+    fn clocked_polls_are_at_the_next_multiple() {
+        let mut policy = ConstantPeriod::new(Duration::from_nanos(300));
+        for (ended, poll) in [(0, 300), (1, 300), (299, 300), (300, 600), (1_000, 1_200)] {
+            assert_eq!(look(&mut policy, ended, 0), Next::At(at(poll)), "after {ended}");
+        }
+    }
+
+    #[test]
+    fn spinning_lasts_from_the_last_packet() {
+        let mut policy = SpinThenBlock::new(Duration::from_nanos(50));
+        assert_eq!(look(&mut policy, 1_000, 0), Next::Armed, "no packet yet");
+        assert_eq!(look(&mut policy, 1_100, 1), Next::Now);
+        assert_eq!(look(&mut policy, 1_140, 1), Next::Now, "one packet is enough to begin anew");
+        for (ended, next) in [(1_189, Next::Now), (1_190, Next::Armed), (1_200, Next::Armed)] {
+            assert_eq!(look(&mut policy, ended, 0), next, "at {ended}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use softtimers_core::{Random, Timestamp, Wait};
 use softtimers_poll::{
     Action, Aggregation, AggregationConfig, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, GateId,
-    Hip, HipConfig, Input, Interrupts, Look, Next, Policy, Quota, Rounds, SourceConfig, SourceId,
+    Hip, HipConfig, Input, Interrupts, Look, Next, Policy, Preset, Quota, Rounds, SourceConfig, SourceId,
     SpinThenBlock, Watchdog,
 };
 
@@ -566,4 +566,18 @@ fn hip_works_with_known_and_with_approximate_arrivals() {
     });
     println!("polls in a second: {} with known arrivals, {} with poll times", polls[0], polls[1]);
     assert!(polls[1] * 2 > polls[0] && polls[0] * 2 > polls[1], "{polls:?}");
+}
+
+#[test]
+fn a_policy_in_a_box_is_told_what_arrives() {
+    let mut plain = Hip::new(HipConfig::preset(Preset::Paper));
+    let mut boxed: Box<dyn Policy> = Box::new(plain);
+    for packet in 1..=20 {
+        let at = Timestamp::from_micros(2_000 * packet);
+        let look = Look { began: at, ended: at, found: 1 };
+        plain.arrived(at);
+        boxed.arrived(at);
+        assert_eq!(plain.looked(&look), boxed.looked(&look));
+    }
+    assert!(matches!(boxed.next(), Next::At(_)), "polled as a steady stream");
 }
