@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_trials::cpu;
 use softtimers_linux::timerfd::TimerFd;
 use softtimers_linux::wait::wait_readable;
 use softtimers_measure::estimate::quantile;
+use softtimers_tokio::Driver;
+use softtimers_trials::cpu;
 use softtimers_trials::paired::{Paired, Round};
 use softtimers_trials::result::Table;
-use softtimers_tokio::Driver;
 use tokio::runtime::Builder;
 
 const DELAY: Duration = Duration::from_micros(100);

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use softtimers::Rate;
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_trials::turns::{self, Contest, engine};
 use softtimers_load::send::SendFigures;
 use softtimers_load::turns::Contender;
 use softtimers_load::work::Work;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
-use softtimers_trials::result::{Cell, Table};
 use softtimers_measure::stats::Stats as _;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::result::{Cell, Table};
+use softtimers_trials::turns::{self, Contest, engine};
 
 const COLUMNS: [(&str, usize); 11] = [
     ("echo batch", 0),

@@ -94,8 +94,7 @@ fn bench(effort: &Effort, name: &str) -> Done<Vec<Table>> {
 /// Returns the tables of a bench of the workspace with this manifest.
 fn bench_in(manifest: &str, effort: &Effort, name: &str) -> Done<Vec<Table>> {
     let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
-    let mut cargo =
-        command::cargo(&["bench", "--quiet", "--manifest-path", manifest, "--bench", name, "--"]);
+    let mut cargo = command::cargo(&["bench", "--quiet", "--manifest-path", manifest, "--bench", name, "--"]);
     cargo.args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
     command::output(&mut cargo)?;
     let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;

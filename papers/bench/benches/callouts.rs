@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use softtimers_core::bsd;
 use softtimers_core::{Config, Slack, SoftTimers, TimerId, Timestamp};
 use softtimers_papers_bench::bench::{self, Done, Section};
-use softtimers_trials::cpu::of_thread;
-use softtimers_trials::random::Random;
-use softtimers_trials::paired::{Measured, Paired};
-use softtimers_trials::result::{Cell, Table};
 use softtimers_sim::callout::DeltaList;
+use softtimers_trials::cpu::of_thread;
+use softtimers_trials::paired::{Measured, Paired};
+use softtimers_trials::random::Random;
+use softtimers_trials::result::{Cell, Table};
 
 /// The paper's numbers of timers, and larger ones.
 const OUTSTANDING: [usize; 9] = [0, 200, 400, 600, 800, 1_000, 10_000, 100_000, 1_000_000];

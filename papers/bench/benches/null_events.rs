@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers::Rate;
-use softtimers_papers_bench::bench::{self, Done, Section};
-use softtimers_trials::events::{Contests, PLAIN};
-use softtimers_trials::turns::engine;
 use softtimers_load::turns::Contender;
+use softtimers_papers_bench::bench::{self, Done, Section};
 use softtimers_trials::bar::Bar;
+use softtimers_trials::events::{Contests, PLAIN};
 use softtimers_trials::result::Table;
+use softtimers_trials::turns::engine;
 
 /// The contenders with events, by name, each with the same contender without.
 const EVENTS: [(usize, &str, usize); 4] = [

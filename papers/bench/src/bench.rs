@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use softtimers_trials::bench::{Bench, Benches, rounds, seconds};
 pub use softtimers_trials::bench::{Asked, Done, Section, child, create, exit};
+use softtimers_trials::bench::{Bench, Benches, rounds, seconds};
 
 /// The benches: name, question, and the numbers that each takes besides [`Asked`].
-pub const BENCHES: Benches = Benches { command: "cargo bench --manifest-path papers/Cargo.toml --bench", all: ALL };
+pub const BENCHES: Benches =
+    Benches { command: "cargo bench --manifest-path papers/Cargo.toml --bench", all: ALL };
 
 const ALL: &[Bench] = &[
     (

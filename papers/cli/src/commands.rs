@@ -140,7 +140,10 @@ mod tests {
     #[test]
     fn each_command_has_its_page() {
         let noise = page(&["noise"]).unwrap();
-        assert!(noise.contains(".TH softtimers-noise 1") && noise.contains("\n.SH OUTPUT FIELDS\n"), "{noise}");
+        assert!(
+            noise.contains(".TH softtimers-noise 1") && noise.contains("\n.SH OUTPUT FIELDS\n"),
+            "{noise}"
+        );
         let nested = page(&["sim", "hip-traces"]).unwrap();
         assert!(nested.contains(".TH softtimers-sim-hip-traces 1"), "{nested}");
         let unknown = page(&["sim", "send"]).unwrap_err().to_string();

@@ -56,12 +56,14 @@ fn the_same_words_give_the_same_output_beside_and_on_path() {
     assert!(direct.status.success(), "{}", stderr(&direct));
     let beside = both.run("softtimers", WORDS, Path::new(NOWHERE));
     assert_eq!((&beside.stdout, beside.status.code()), (&direct.stdout, Some(0)), "{}", stderr(&beside));
-    let (tools, papers) = (Folder::with("tools", &["softtimers"]), Folder::with("papers", &["softtimers-papers"]));
+    let (tools, papers) =
+        (Folder::with("tools", &["softtimers"]), Folder::with("papers", &["softtimers-papers"]));
     let on_path = tools.run("softtimers", WORDS, &papers.0);
     assert_eq!((&on_path.stdout, on_path.status.code()), (&direct.stdout, Some(0)), "{}", stderr(&on_path));
     // Help, manual pages, mistakes and exit codes are the other program's.
     for words in ["noise --help", "man sim hip", "sim --help"] {
-        let [one, other] = ["softtimers", "softtimers-papers"].map(|name| both.run(name, words, Path::new(NOWHERE)));
+        let [one, other] =
+            ["softtimers", "softtimers-papers"].map(|name| both.run(name, words, Path::new(NOWHERE)));
         assert!(one.status.success() && one.stdout == other.stdout, "{words}: {}", stderr(&one));
     }
     let said = refusal(&both.run("softtimers", "sim hip --gama 2", Path::new(NOWHERE)), 2);

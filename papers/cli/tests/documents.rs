@@ -17,10 +17,7 @@ fn stdout(words: &str) -> String {
 fn help_shows_examples_and_exit_codes() {
     let help = stdout("--help");
     assert!(help.contains("noise") && help.contains("77  not possible"), "{help}");
-    for (command, example) in [
-        ("probe", "-- make"),
-        ("report", "--from runs --only goodput"),
-    ] {
+    for (command, example) in [("probe", "-- make"), ("report", "--from runs --only goodput")] {
         let help = stdout(&format!("{command} --help"));
         assert!(
             help.contains("Examples:") && help.contains(example) && help.contains("Exit codes:"),
@@ -60,10 +57,7 @@ fn objects_keep_the_keys_of_their_schema() {
         .map(|(schema, keys)| (schema, keys.split(' ').collect()))
         .collect();
     let mut seen = vec![];
-    for words in [
-        "noise --phases 100 --phase 100us --json",
-        "sim callout --json",
-    ] {
+    for words in ["noise --phases 100 --phase 100us --json", "sim callout --json"] {
         let object: Value = serde_json::from_str(&stdout(words)).expect(words);
         let schema = object["schema"].as_str().expect("a schema").to_owned();
         let mut found = BTreeSet::new();

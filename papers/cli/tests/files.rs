@@ -89,10 +89,7 @@ fn nothing_is_made_where_the_caller_may_not() {
 /// Each flag and argument that names a file to be read.
 fn readers(path: &Path) -> Vec<String> {
     let shown = path.display();
-    vec![
-        format!("sim hip --trace {shown}"),
-        format!("sim merge {shown}"),
-    ]
+    vec![format!("sim hip --trace {shown}"), format!("sim merge {shown}")]
 }
 
 #[test]
@@ -181,7 +178,8 @@ fn neither_variables_nor_capabilities_open_more() {
 }
 
 /// Sources that open a path by themselves: readers of the kernel's own files.
-const OPEN_BY_THEMSELVES: [&str; 2] = ["cli/src/commands/noise/account.rs", "cli/src/commands/noise/rates/power.rs"];
+const OPEN_BY_THEMSELVES: [&str; 2] =
+    ["cli/src/commands/noise/account.rs", "cli/src/commands/noise/rates/power.rs"];
 
 /// A path that is opened otherwise than as the caller would be opened by root.
 #[test]
@@ -203,8 +201,7 @@ fn no_source_opens_a_path_with_other_rights() {
         "fs::copy(",
     ];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let all =
-        ["cli/src"].map(|sources| crates.join(sources));
+    let all = ["cli/src"].map(|sources| crates.join(sources));
     let (mut left, mut read) = (all.into_iter().filter(|sources| sources.exists()).collect::<Vec<_>>(), 0);
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(directory).unwrap() {

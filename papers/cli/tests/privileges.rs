@@ -115,10 +115,7 @@ fn each_command_has_none_while_it_runs() {
     if !is_root() {
         return;
     }
-    let commands = [
-        "probe --json",
-        "noise --phases 60000 --json",
-    ];
+    let commands = ["probe --json", "noise --phases 60000 --json"];
     for words in commands {
         for uid in [CALLER, "0"] {
             let seccomp = if words.starts_with("noise") { "0" } else { "2" };

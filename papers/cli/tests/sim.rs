@@ -626,11 +626,7 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let sweep = SWEEP.replace("--duration 10ms", "--sweep duration=10ms,11ms");
     let limit = "ulimit -f 2; exec \"$0\" \"$@\" --threads 1";
     let mut shell = Command::new("sh");
-    shell
-        .args(["-c", limit, common::PROGRAM])
-        .args(sweep.split(' '))
-        .arg("--out")
-        .arg(&file);
+    shell.args(["-c", limit, common::PROGRAM]).args(sweep.split(' ')).arg("--out").arg(&file);
     let output = shell.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("File too large"), "{}", stderr(&output));

@@ -85,8 +85,16 @@ fn the_types_are_true() {
     if has("mypy") {
         let (package, cache) = (package("types"), fresh("mypy"));
         let cache = cache.to_str().unwrap();
-        let files =
-            ["-m", "mypy", "--config-file", "tests/mypy.ini", "--cache-dir", cache, "-p", "softtimers_papers"];
+        let files = [
+            "-m",
+            "mypy",
+            "--config-file",
+            "tests/mypy.ini",
+            "--cache-dir",
+            cache,
+            "-p",
+            "softtimers_papers",
+        ];
         passes(python().unwrap(), &package, &files);
         let stubs = ["-m", "mypy.stubtest", "--mypy-config-file", "tests/mypy.ini", "softtimers_papers._sim"];
         let mut compares = python().unwrap();

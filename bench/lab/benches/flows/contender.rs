@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic};
-use softtimers_trials::command::{Killed, Program, announced};
 use softtimers_lab::figures::{self, Figure};
-use softtimers_trials::paired::Round;
 use softtimers_measure::processor::Processor;
+use softtimers_trials::command::{Killed, Program, announced};
+use softtimers_trials::paired::Round;
 
 use crate::lanes::Lanes;
 use crate::{Load, governed, heap_slack, iperf, library, paced_tokio, task_each, timerfd_each};

@@ -43,9 +43,9 @@ use anyhow::Context;
 use softtimers::Timestamp;
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::figures;
+use softtimers_measure::processor::Processor;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::{Measured, Paired};
-use softtimers_measure::processor::Processor;
 use softtimers_trials::result::Table;
 
 use contender::{ALL, COST, DEVIATION, HEAP_SLACK, LIBRARY};

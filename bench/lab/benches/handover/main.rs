@@ -26,13 +26,13 @@ use std::net::SocketAddr;
 use std::process::{ExitCode, Stdio};
 
 use softtimers_lab::bench::{self, Done, Section};
+use softtimers_measure::child;
+use softtimers_net::udp::RecvBatch;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::command::announced;
 use softtimers_trials::cpu;
-use softtimers_trials::bar::Bar;
-use softtimers_measure::child;
 use softtimers_trials::paired::Paired;
 use softtimers_trials::result::Table;
-use softtimers_net::udp::RecvBatch;
 
 use ring::Ring;
 use ways::Way;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_trials::command::{Program, announced, pause, start, works};
-use softtimers_trials::bar::Bar;
 use softtimers_measure::processor::Processor;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::command::{Program, announced, pause, start, works};
 use softtimers_trials::result::Table;
 
 use super::Effort;

@@ -18,10 +18,10 @@ use quinn::{
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_trials::cpu;
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
 use softtimers_quinn::{EvenCubic, SmoothController, SmoothRuntime};
+use softtimers_trials::cpu;
 
 use crate::path::{Line, Path, Seen};
 

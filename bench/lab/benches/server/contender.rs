@@ -6,15 +6,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_trials::command::announced;
 use softtimers_lab::server::FILE;
 use softtimers_lab::server::client::Answered;
 use softtimers_lab::server::engine::{Engine, Looking, ServerStats};
 use softtimers_lab::server::processes;
 use softtimers_lab::server::request::Site;
 use softtimers_measure::child;
-use softtimers_trials::paired::Round;
 use softtimers_measure::ticks::Ticks;
+use softtimers_trials::command::announced;
+use softtimers_trials::paired::Round;
 
 use super::Effort;
 

@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use softtimers_lab::bench::{self, Section};
 use softtimers_measure::failure::Failure;
-use softtimers_trials::paired::Paired;
 use softtimers_measure::processor::Processor;
+use softtimers_trials::paired::Paired;
 
 /// The effort of the bench, and its CPUs.
 #[derive(Clone, Copy, Debug)]

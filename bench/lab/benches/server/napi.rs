@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use softtimers::epoll::{Epoll, Waiting};
 use softtimers_lab::bench::Done;
-use softtimers_trials::command::{Killed, announced};
 use softtimers_lab::server::cable::{Cable, Receiving, SERVER, polled};
 use softtimers_lab::server::client::{Answered, Load};
 use softtimers_lab::server::engine::ServerStats;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::failure::Failure;
+use softtimers_measure::ticks::Ticks;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::command::{Killed, announced};
 use softtimers_trials::paired::{Measured, Round};
 use softtimers_trials::result::Table;
-use softtimers_measure::ticks::Ticks;
 
 use super::Effort;
 use super::contender::{BUSY, RATE};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_trials::command::{Killed, pause, start};
 use softtimers_lab::server::FILE;
 use softtimers_lab::server::cable::{Cable, SERVER};
+use softtimers_trials::command::{Killed, pause, start};
 
 /// A running nginx, ended when it is dropped.
 #[derive(Debug)]

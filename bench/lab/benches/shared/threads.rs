@@ -23,9 +23,9 @@ use parking_lot::Mutex;
 use softtimers::shared::{Remote, Shared};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 use softtimers_lab::bench::Done;
+use softtimers_measure::processor::Processor;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Paired;
-use softtimers_measure::processor::Processor;
 use softtimers_trials::result::Table;
 use tokio::runtime::{Builder, Handle, Runtime};
 

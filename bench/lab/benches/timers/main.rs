@@ -37,8 +37,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_trials::command::output;
 use softtimers_measure::child;
+use softtimers_trials::command::output;
 use softtimers_trials::paired::{Paired, Round, in_turn};
 use softtimers_trials::result::Table;
 

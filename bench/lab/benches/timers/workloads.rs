@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use softtimers_trials::random::Random;
 use softtimers_measure::estimate::median;
+use softtimers_trials::random::Random;
 
 use crate::clock;
 use crate::contender::Contender;

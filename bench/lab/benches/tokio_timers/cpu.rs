@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_trials::cpu::of_thread;
-use softtimers_trials::bar::Bar;
-use softtimers_trials::result::Table;
 use softtimers_tokio::{Driver, Slack};
+use softtimers_trials::bar::Bar;
+use softtimers_trials::cpu::of_thread;
+use softtimers_trials::result::Table;
 use tokio::time::Instant;
 
 use crate::{SOFT, Timers, run, table, take};

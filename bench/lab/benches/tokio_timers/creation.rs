@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_trials::cpu::of_thread;
-use softtimers_trials::random::Random;
 use softtimers_trials::bar::Bar;
+use softtimers_trials::cpu::of_thread;
 use softtimers_trials::paired::Paired;
+use softtimers_trials::random::Random;
 use softtimers_trials::result::Table;
 use tokio::time::Instant;
 

@@ -18,11 +18,11 @@ use std::time::Duration;
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::{Backup, Clock, Monotonic, Timestamp};
 use softtimers_lab::bench::Done;
-use softtimers_trials::cpu::of_process;
+use softtimers_tokio::{Driver, Slack, wrap};
 use softtimers_trials::bar::Bar;
+use softtimers_trials::cpu::of_process;
 use softtimers_trials::paired::{Measured, Paired, Round};
 use softtimers_trials::result::Table;
-use softtimers_tokio::{Driver, Slack, wrap};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 

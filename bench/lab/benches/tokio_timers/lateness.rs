@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::median;
-use softtimers_trials::result::Table;
 use softtimers_tokio::wrap;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::result::Table;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 

@@ -6,10 +6,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_trials::cpu::of_thread;
-use softtimers_trials::random::Random;
 use softtimers_trials::bar::Bar;
+use softtimers_trials::cpu::of_thread;
 use softtimers_trials::paired::Paired;
+use softtimers_trials::random::Random;
 use softtimers_trials::result::Table;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::result::{Cell, Table};
 
 use super::{Effort, bench_of, printed};

@@ -11,8 +11,8 @@ use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use softtimers_trials::command::{self, Program, pause, signal};
 use crate::figures::{self, Figure};
+use softtimers_trials::command::{self, Program, pause, signal};
 
 /// A busy run of three seconds.
 const BUSY: &str = "--interval 40us --duration 3s --busy echo";

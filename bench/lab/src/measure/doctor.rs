@@ -8,8 +8,8 @@ use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use softtimers_trials::command::Program;
 use crate::figures::{self, Figure};
+use softtimers_trials::command::Program;
 
 /// The methods, in the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];

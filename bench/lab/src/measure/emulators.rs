@@ -20,15 +20,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::median;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use softtimers_trials::command::{Killed, Program, announced, output, pause, start, works};
 use crate::traffic::{Answer, Moment, ask, serve};
+use softtimers_trials::command::{Killed, Program, announced, output, pause, start, works};
 
 /// An emulator.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::result::Table;
 
 use super::Effort;

@@ -27,9 +27,9 @@ use softtimers_forward::Mode;
 use softtimers_forward::overload::Filter;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::estimate::median;
-use softtimers_trials::paired::in_turn;
 use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers_poll::{AnyPolicy, SourceConfig, SourceId};
+use softtimers_trials::paired::in_turn;
 
 use super::{How, With, came, looking, open};
 use softtimers_trials::cpu;

@@ -12,8 +12,8 @@ use softtimers_trials::result::Table;
 
 use super::trial::{DESTINATION_PORT, Offer, Rig, now, used};
 use crate::bench::Done;
-use softtimers_trials::command::{pause, signal};
 use crate::figures::{self, Figure};
+use softtimers_trials::command::{pause, signal};
 
 pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
     let trace = Trace::new()?;

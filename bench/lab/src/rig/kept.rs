@@ -13,15 +13,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use softtimers_measure::processor::Processor;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::{Paired, Round};
-use softtimers_measure::processor::Processor;
 use softtimers_trials::result::Table;
 
 use super::trial::{Offer, Rig, now};
 use crate::bench::Done;
-use softtimers_trials::command::{Killed, announced, pause, start};
 use crate::figures;
+use softtimers_trials::command::{Killed, announced, pause, start};
 
 /// Percent of the CPU.
 const LIMITS: [u32; 5] = [10, 25, 50, 80, 100];

@@ -11,8 +11,8 @@ use softtimers_trials::result::Table;
 
 use super::trial::{Offer, Rig, busy, finish, now};
 use crate::bench::Done;
-use softtimers_trials::command::{pause, signal};
 use crate::figures::{self, Figure};
+use softtimers_trials::command::{pause, signal};
 
 /// A capturing program: its name, its allowed delay, and its flags.
 #[derive(Clone, Copy, Debug)]

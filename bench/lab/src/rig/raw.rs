@@ -22,21 +22,21 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use softtimers_trials::bar::Bar;
-use softtimers_trials::paired::Paired;
 use softtimers_measure::processor::Processor;
-use softtimers_trials::result::Table;
 use softtimers_net::packet::{FrameSender, Interface, complete_ipv4_checksum};
 use softtimers_net::poller::{Device, Transmit, XdpConfig, XdpDevice};
 use softtimers_net::udp::SendBatch;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::paired::Paired;
+use softtimers_trials::result::Table;
 
 use super::core::{FAR, FAR_STATION};
 use super::hosts::{Hosts, ip, station};
 use super::trial::Rig;
 use crate::bench::Done;
+use crate::figures;
 use softtimers_trials::command::start;
 use softtimers_trials::cpu;
-use crate::figures;
 use softtimers_trials::turns::nap;
 
 const SOCKET: &str = "socket";

@@ -14,11 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use softtimers_measure::processor::Processor;
+use softtimers_net::udp::{SendBatch, Stopped};
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::{Paired, Round};
-use softtimers_measure::processor::Processor;
 use softtimers_trials::result::Table;
-use softtimers_net::udp::{SendBatch, Stopped};
 
 use super::trial::{Rig, busy, now};
 use crate::bench::Done;

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::failure::Failure;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::{Measured, Paired, Round};
 use softtimers_trials::result::Table;
 
 use super::core::{Computation, FAR, FAR_STATION, Hook, NEAR_STATION, NOBODY, OneCore, Traffic, rate};
 use super::trial::{DESTINATION, DESTINATION_PORT, Offer, Rig};
 use crate::bench::Done;
-use softtimers_trials::command::{announced, output, pause, signal, start, works};
 use crate::figures::{self, Figure};
+use softtimers_trials::command::{announced, output, pause, signal, start, works};
 
 /// A router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,8 +25,8 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 
 use crate::bench::Done;
-use softtimers_trials::command::output;
 use crate::rig::hosts::{Hosts, ip, missing, threads};
+use softtimers_trials::command::output;
 
 /// The hosts of a server and of its clients, deleted when it is dropped.
 #[derive(Debug)]

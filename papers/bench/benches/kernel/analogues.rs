@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use softtimers_papers_bench::bench::Done;
-use softtimers_trials::random::Random;
 use softtimers_measure::child;
 use softtimers_measure::processor::Processor;
+use softtimers_papers_bench::bench::Done;
+use softtimers_trials::random::Random;
 
 /// A process with all its children, until it is dropped.
 #[derive(Debug)]

@@ -8,8 +8,8 @@
 //! Each window is compared with the adjacent one without, so the machine's drift favours none.
 
 use softtimers_bpf::{Events, Facility, Probe, ProbeConfig, Source, Timers};
-use softtimers_papers_bench::bench::Done;
 use softtimers_linux::misses::{Cache, MissCounter};
+use softtimers_papers_bench::bench::Done;
 use softtimers_trials::paired::{Measured, Paired, Round};
 
 use crate::Bench;

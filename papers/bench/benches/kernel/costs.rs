@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use softtimers_bpf::{Events, Facility, Source, Timers};
+use softtimers_measure::failure::Failure;
 use softtimers_papers_bench::bench::Done;
 use softtimers_trials::bar::Bar;
-use softtimers_measure::failure::Failure;
 use softtimers_trials::paired::Measured;
 use softtimers_trials::result::Table;
 

@@ -22,9 +22,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers_bpf::{Probe, ProbeConfig};
-use softtimers_papers_bench::bench::{self, Asked, Done, Section};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::{Kept, Processor};
+use softtimers_papers_bench::bench::{self, Asked, Done, Section};
 
 const SECTIONS: [Section<Bench>; 3] =
     [("workloads", workloads::run), ("costs", costs::run), ("deadlines", costs::deadlines)];

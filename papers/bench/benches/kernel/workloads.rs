@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_bpf::{Probe, ProbeConfig, Sample, Source};
-use softtimers_papers_bench::bench::Done;
-use softtimers_trials::command::pause;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::machine::BackgroundLoad;
+use softtimers_papers_bench::bench::Done;
+use softtimers_trials::bar::Bar;
+use softtimers_trials::command::pause;
 use softtimers_trials::result::{Cell, Table};
 
 use crate::Bench;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use softtimers::{CatchUp, PaceConfig, Rate, Strategy};
 use softtimers_load::turns::{Contender, Share};
 use softtimers_load::work::Work;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::result::Table;
 
 use super::Quick;
@@ -164,8 +164,8 @@ fn bars(load: &str, table: &[Reference], figures: &[Figures]) -> Vec<Bar> {
 mod tests {
     use super::*;
     use softtimers_load::send::SendStats;
-    use softtimers_trials::bar::Verdict;
     use softtimers_measure::distribution::Moments;
+    use softtimers_trials::bar::Verdict;
 
     #[test]
     fn lost_ticks_explain_the_mean() {

@@ -105,10 +105,10 @@ fn contenders(rate: Rate) -> [Contender; CONTENDERS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_trials::turns::Contest;
     use softtimers_load::send::SendStats;
     use softtimers_load::turns::Share;
     use softtimers_trials::bar::Verdict;
+    use softtimers_trials::turns::Contest;
 
     fn contest(work: [f64; CONTENDERS]) -> Contest<CONTENDERS> {
         let events = [0.0, 0.0, 200_000.0, 50_000.0, 50_000.0, 40_000.0];

@@ -20,8 +20,8 @@ use softtimers::{Histogram, Rate, TriggerState};
 use softtimers_load::send::Triggers;
 use softtimers_load::turns::{Contender, Share};
 use softtimers_load::work::Work;
-use softtimers_trials::bar::Bar;
 use softtimers_measure::estimate::Estimate;
+use softtimers_trials::bar::Bar;
 use softtimers_trials::result::{Cell, Table};
 
 use super::Quick;

@@ -23,8 +23,8 @@ use super::verdict::Verdict;
 use crate::commands::sim::SimReport;
 use softtimers_run::file::{self, quoted};
 use softtimers_run::output::Report;
-use softtimers_run::privileges::user::as_caller;
 use softtimers_run::page::unfit::Reason;
+use softtimers_run::privileges::user::as_caller;
 
 /// The saved runs by source: each with its own verdict, or why it cannot be read.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -85,8 +85,8 @@ fn papers_is_what_the_list_the_fit_and_the_commands_say() {
 
 #[test]
 fn figures_in_sentences_are_what_the_commands_print() {
-    let pages = ["papers.md", "sim.md"]
-        .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name));
+    let pages =
+        ["papers.md", "sim.md"].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name));
     for (page, said) in pages.into_iter().zip([sentences::of_papers(), sentences::of_sim()]) {
         let Ok(text) = fs::read_to_string(&page) else { return };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -36,12 +36,12 @@ use super::args::Rates;
 use super::work::Work;
 use softtimers_run::field::Field;
 
+use power::Counters;
+use show::{Idle, RateCost, RatesReport, Rounds};
 use softtimers_run::output::Output;
 use softtimers_run::privileges::{Needs, Rights};
 use softtimers_run::progress::Progress;
 use softtimers_run::{Command, Disturbance, Outcome, Run};
-use power::Counters;
-use show::{Idle, RateCost, RatesReport, Rounds};
 use waker::{Application, Served, Wakes};
 
 impl Rates {

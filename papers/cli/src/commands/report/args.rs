@@ -6,9 +6,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
+use crate::report::catalogue::{SECTIONS, Section};
 use softtimers_run::args::OutputArgs;
 use softtimers_run::file::OutputFile;
-use crate::report::catalogue::{SECTIONS, Section};
 use softtimers_run::output::Output;
 
 /// `softtimers report`.

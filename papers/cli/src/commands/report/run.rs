@@ -9,10 +9,10 @@ use softtimers_measure::failure::Failure;
 
 use super::args::{ReportConfig, WrittenReport};
 use super::measure;
-use softtimers_run::file::OutputFile;
 use crate::report::saved::Runs;
 use crate::report::source::{self, SOURCES, Source};
 use crate::report::{Findings, catalogue};
+use softtimers_run::file::OutputFile;
 use softtimers_run::output::{Object, Output, say};
 use softtimers_run::privileges::Rights;
 use softtimers_run::privileges::user::as_caller;

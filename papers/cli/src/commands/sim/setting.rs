@@ -5,9 +5,9 @@ use std::path::Path;
 use softtimers_measure::units::{self, SendRate};
 use softtimers_sim::{Hashed, Kind, Recording, Setting, Typed};
 
+use softtimers_load::recording::{self, Changed, Fit};
 use softtimers_run::file;
 use softtimers_run::privileges::user::exceeds_caller;
-use softtimers_load::recording::{self, Changed, Fit};
 
 /// Reads the value of a parameter of this kind.
 ///
