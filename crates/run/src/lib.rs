@@ -30,6 +30,8 @@ pub mod field;
 pub mod file;
 pub mod grid;
 pub mod help;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod mistake;
 pub mod output;
 pub mod page;

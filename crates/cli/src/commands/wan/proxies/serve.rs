@@ -1,38 +1,27 @@
 //! The API over HTTP: [`Api`]. Web pages can reach loopback, too, so requests that may come from one are refused.
 
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use softtimers::{Clock, Monotonic};
-use tokio::net::{TcpListener, TcpStream};
+use softtimers_run::http::{self, Answers, Limits, Server, Stage};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::answer::{Answer, Asked, TOO_LONG, answer};
 use super::registry::Registry;
 
 /// The listener of the API.
 #[derive(Debug)]
-pub(crate) struct Api {
-    listener: std::net::TcpListener,
-    address: SocketAddr,
-}
+pub(crate) struct Api(Server);
 
 impl Api {
     /// Listens; connections wait until [`serve`](Self::serve).
@@ -40,33 +29,19 @@ impl Api {
     /// # Errors
     /// The system's error for the address.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
-        listener.set_nonblocking(true)?;
-        Ok(Api { listener, address })
+        Server::bind(address, LIMITS).map(Api)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 
     /// Answers requests from now on.
     ///
     /// # Errors
-    /// If the system has no descriptor or no thread left.
+    /// If the system has no descriptor or no thread left, or refuses to wait.
     pub(crate) fn serve(self, registry: Arc<Mutex<Registry>>) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(MOST_LOOKUPS)
-            .build()?;
-        let listener = {
-            let _inside = runtime.enter();
-            TcpListener::from_std(self.listener)?
-        };
-        std::thread::Builder::new()
-            .name("api".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, Arc::new(Desk::new(registry)))))?;
-        Ok(())
+        self.0.serve("api", Desk::new(registry))
     }
 }
 
@@ -74,10 +49,8 @@ impl Api {
 #[derive(Debug)]
 struct Desk {
     registry: Arc<Mutex<Registry>>,
-    /// The time-out for a request's head, and again for its body.
+    /// The time-out for a request's body.
     patience: Duration,
-    /// The time-out for sending the answer.
-    taking: Duration,
     /// Permits to begin a lookup. A lookup whose client is gone still goes on.
     lookups: Arc<Semaphore>,
 }
@@ -85,7 +58,7 @@ struct Desk {
 impl Desk {
     fn new(registry: Arc<Mutex<Registry>>) -> Self {
         let lookups = Arc::new(Semaphore::new(MOST_LOOKUPS));
-        Desk { registry, patience: PATIENCE, taking: PATIENCE, lookups }
+        Desk { registry, patience: PATIENCE, lookups }
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
@@ -93,79 +66,9 @@ impl Desk {
     }
 }
 
-/// Accepts and answers connections for ever.
-async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let mut visitors: Vec<Visitor> = Vec::new();
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: one may become free.
-            sleep(PAUSE).await;
-            continue;
-        };
-        if !make_room(&mut visitors) {
-            continue;
-        }
-        let stage = Arc::new(Stage::default());
-        let connection = connection(stream, Arc::clone(&desk), Arc::clone(&stage));
-        visitors.push(Visitor { stage, task: tokio::spawn(connection) });
-    }
-}
-
-/// A connected client.
-#[derive(Debug)]
-struct Visitor {
-    stage: Arc<Stage>,
-    task: JoinHandle<()>,
-}
-
-/// The progress of a request.
-#[derive(Debug, Default)]
-struct Stage {
-    /// Whether the whole request has come.
-    is_asked: AtomicBool,
-    /// Whether the answer is ready to be written.
-    is_answered: AtomicBool,
-}
-
-/// Makes room for one more: closes the oldest connection whose request is incomplete, so that silent clients cannot
-/// fill all places. Returns false if all requests are complete.
-fn make_room(visitors: &mut Vec<Visitor>) -> bool {
-    visitors.retain(|visitor| !visitor.task.is_finished());
-    if visitors.len() < MOST_CONNECTIONS {
-        return true;
-    }
-    let slow = visitors.iter().position(|visitor| !visitor.stage.is_asked.load(Ordering::Relaxed));
-    slow.map(|at| visitors.remove(at).task.abort()).is_some()
-}
-
-/// Serves one request.
-async fn connection(stream: TcpStream, desk: Arc<Desk>, stage: Arc<Stage>) {
-    let (patience, taking) = (desk.patience, desk.taking);
-    let service = service_fn(|request| {
-        let (desk, stage) = (Arc::clone(&desk), Arc::clone(&stage));
-        async move {
-            let answer = respond(request, &desk, &stage).await;
-            stage.is_answered.store(true, Ordering::Relaxed);
-            Ok::<_, Infallible>(response(answer))
-        }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(patience)
-        .max_buf_size(LONGEST_HEAD)
-        .keep_alive(false)
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut served = pin!(served);
-    // Ends when only writing is left: the same task answers, so that is seen at once.
-    let answered = poll_fn(|context| {
-        // A client's errors are its own concern.
-        let is_over = served.as_mut().poll(context).is_ready();
-        let is_answered = stage.is_answered.load(Ordering::Relaxed);
-        if is_over || is_answered { Poll::Ready(is_over) } else { Poll::Pending }
-    });
-    if timeout(2 * patience + LONGEST_LOOKUP, answered).await == Ok(false) {
-        let _ = timeout(taking, served).await;
+impl Answers for Desk {
+    async fn answer(&self, request: Request<Incoming>, stage: &Stage) -> http::Answer {
+        response(respond(request, self, stage).await)
     }
 }
 
@@ -179,7 +82,7 @@ async fn respond(request: Request<Incoming>, desk: &Desk, stage: &Stage) -> Answ
         Ok(Err(_)) => return refused(413, "the body is cut off, or longer than 256 KiB"),
         Ok(Ok(body)) => body.to_bytes().to_vec(),
     };
-    stage.is_asked.store(true, Ordering::Relaxed);
+    stage.has_asked();
     let asked = Asked::read(method.to_string(), &path, body);
     let until = Monotonic.now() + LONGEST_LOOKUP;
     if !asked.has_names() {
@@ -225,7 +128,7 @@ fn refused(status: u16, words: &str) -> Answer {
     (status, Some(json!({ "error": words, "status": status })))
 }
 
-fn response((status, json): Answer) -> Response<Full<Bytes>> {
+fn response((status, json): Answer) -> http::Answer {
     let text = json.map(|json| json.to_string() + "\n").unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -251,13 +154,17 @@ const SITE: &str = "sec-fetch-site";
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The time-out for the names of a request.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
-/// The most connections at once.
-const MOST_CONNECTIONS: usize = 64;
 /// The most lookups at once: fewer, so that there is always a place for requests without names.
 const MOST_LOOKUPS: usize = 32;
-const LONGEST_HEAD: usize = 16_384;
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head_bytes: 16_384,
+    asking: PATIENCE,
+    // The head, the body and the names.
+    answering: Duration::from_secs(14),
+    taking: PATIENCE,
+    blocking_threads: MOST_LOOKUPS,
+};
 /// Room for many of the proxies and toxics that are allowed.
 const LONGEST_BODY: usize = 256 << 10;
 
@@ -308,18 +215,15 @@ mod tests {
         Desk { patience: Duration::from_secs(3_600), ..Desk::new(Arc::new(Mutex::new(registry))) }
     }
 
-    /// Serves while a client in another thread asks at its address.
-    fn ask<T: Send + 'static>(desk: Desk, client: impl FnOnce(SocketAddr) -> T + Send + 'static) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let api = Api::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = api.address();
-        runtime.block_on(async {
-            let listener = TcpListener::from_std(api.listener).unwrap();
-            let served = tokio::spawn(serve(listener, Arc::new(desk)));
-            let said = spawn_blocking(move || client(address)).await.unwrap();
-            served.abort();
-            said
-        })
+    /// Serves to the end of the tests while a client asks at its address.
+    fn ask<T>(desk: Desk, taking: Duration, client: impl FnOnce(SocketAddr) -> T) -> T {
+        // Practically no time-outs, so that only places matter.
+        let long = Duration::from_secs(3_600);
+        let limits = Limits { asking: long, answering: 3 * long, taking, ..LIMITS };
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), limits).unwrap();
+        let address = server.address();
+        server.serve("api", desk).unwrap();
+        client(address)
     }
 
     /// The answer to a request.
@@ -353,7 +257,7 @@ mod tests {
     /// of them loses its place.
     #[test]
     fn who_asks_slowly_holds_up_nobody() {
-        let said = ask(desk(), |address| {
+        let said = ask(desk(), PATIENCE, |address| {
             let slow = |number: usize| {
                 let mut stream = std::net::TcpStream::connect(address).unwrap();
                 let begun: &[u8] = match number % 2 {
@@ -363,7 +267,7 @@ mod tests {
                 stream.write_all(begun).unwrap();
                 stream
             };
-            let held: Vec<_> = (0..MOST_CONNECTIONS + 36).map(slow).collect();
+            let held: Vec<_> = (0..LIMITS.connections + 36).map(slow).collect();
             (said(address, VERSION), held).0
         });
         assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
@@ -375,7 +279,7 @@ mod tests {
     fn names_that_are_never_found_hold_up_nobody_without_one() {
         let desk = desk();
         let all = Arc::clone(&desk.lookups).try_acquire_many_owned(MOST_LOOKUPS as u32).unwrap();
-        let said = ask(desk, |address| {
+        let said = ask(desk, PATIENCE, |address| {
             let body = r#"{"name":"a","upstream":"localhost:9"}"#;
             let named = format!(
                 "POST /proxies HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
@@ -391,7 +295,7 @@ mod tests {
     /// free.
     #[test]
     fn who_does_not_take_the_answer_is_left() {
-        let desk = Desk { taking: Duration::ZERO, ..desk() };
+        let desk = desk();
         for number in 0..80 {
             let fields = ProxyFields {
                 name: Some(number.to_string()),
@@ -402,7 +306,7 @@ mod tests {
             };
             desk.registry().create(&fields.look_up(), None).unwrap();
         }
-        let (length, came) = ask(desk, |address| {
+        let (length, came) = ask(desk, Duration::ZERO, |address| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             stream.write_all(VERSION.replace("version", "proxies").as_bytes()).unwrap();
