@@ -12,7 +12,8 @@ pub const VARIABLE: &str = "SOFTTIMERS_TAKES_FRAMES";
 
 /// Switches an offload of an interface of this thread's namespace.
 pub fn set(name: &str, offload: Offload, is_on: bool) -> io::Result<()> {
-    set_offload(UdpSocket::bind("127.0.0.1:0")?.as_fd(), name, offload, is_on)
+    // Not of the loopback, which may be down there.
+    set_offload(UdpSocket::bind("0.0.0.0:0")?.as_fd(), name, offload, is_on)
 }
 
 /// What a test does where [`VARIABLE`] is set.

@@ -361,11 +361,9 @@ pub(crate) fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
 fn existing(config: &SinkConfig) -> Option<PathBuf> {
     config.rotate.filter(|_| !config.force)?;
     let directory = directory_of(&config.path);
-    let mut numbers = as_caller(|| {
-        let names = fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.file_name()));
-        Ok(names.filter_map(|name| number(config, &name)).collect::<Vec<_>>())
-    })
-    .unwrap_or_default();
+    let entries = as_caller(|| fs::read_dir(directory)).into_iter().flatten();
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut numbers: Vec<_> = names.filter_map(|name| number(config, &name)).collect();
     numbers.sort_unstable();
     numbers.first().map(|&number| name(config, number))
 }
