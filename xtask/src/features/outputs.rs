@@ -35,6 +35,7 @@ const NOT_POSSIBLE: i32 = 77;
 /// Returns the path at which the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
     let needless = [
+        "-p",
         "--manifest-path",
         "papers/Cargo.toml",
         "bench/Cargo.toml",
