@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(unknown(good), "");
         }
         assert!(unknown("cargo xtask instructions --bles").contains("--bles"));
-        assert_eq!(unknown("cargo bench -p softtimers-core --bench x"), "softtimers-core has no --bench x");
+        assert_eq!(unknown("cargo bench -p softtimers-core --bench x"), "there is no --bench x");
         assert_eq!(unknown("cargo run -p x"), "there is no package x");
         assert_eq!(unknown("cargo test"), "it is neither softtimers nor cargo run, bench, lab or xtask");
     }
