@@ -15,9 +15,6 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod fault;
-#[path = "../common/offloads.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod offloads;
 mod outcome;
 mod results;
 
@@ -45,8 +42,8 @@ fn main() -> ExitCode {
     if let Ok(faults) = std::env::var(fault::VARIABLE) {
         return fault::become_faulty(&faults);
     }
-    if let Ok(name) = std::env::var(offloads::VARIABLE) {
-        return offloads::take_frames(&name);
+    if let Ok(name) = std::env::var(common::offloads::VARIABLE) {
+        return common::offloads::take_frames(&name);
     }
     let mut arguments = Arguments::from_args();
     // They wait more than they compute.
