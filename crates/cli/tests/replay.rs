@@ -79,7 +79,7 @@ fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Val
     (places.collect(), serde_json::from_slice(&sender.stdout).unwrap())
 }
 
-/// What a run says that it changed. That it ended late is another matter, of a busy machine.
+/// Returns the changes that a run tells. That it ended late is another matter, of a busy machine.
 fn changes(sent: &Value) -> Vec<&str> {
     let told = sent["fallbacks"].as_array().unwrap().iter().map(|told| told.as_str().unwrap());
     told.filter(|told| told.contains(" packets: ")).collect()

@@ -52,7 +52,7 @@ impl Dscp {
         if socket_domain(socket)? == AddressFamily::INET6 {
             set_ipv6_tclass(socket, self.byte().into())?;
         }
-        // Of an IPv6 socket too: it may send to a mapped IPv4 address.
+        // An IPv6 socket has both: it may send to a mapped IPv4 address.
         Ok(set_ip_tos(socket, self.byte())?)
     }
 }

@@ -63,7 +63,7 @@ pub fn late_at_the_end(skew: Duration) -> Option<String> {
     })
 }
 
-/// What a wake-up on a busy machine may take.
+/// The lateness that a single wake-up may cause.
 const MOST_AT_THE_END: Duration = Duration::from_millis(2);
 
 #[cfg(test)]

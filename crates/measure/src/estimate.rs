@@ -28,7 +28,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// The estimate of these values; those that are no number are left out. `None` of nothing.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let values = sorted(values);
         let [low, median, high] = quartiles(values.iter().copied());
         let interval = within(&values);
@@ -122,14 +122,17 @@ mod tests {
             (median([4.0, 1.0]), median([Some(2.0), None]), median::<f64>([])),
             (Some(2.5), Some(2.0), None)
         );
-        assert_eq!((Estimate::of([f64::NAN]), Estimate::of([1.0; 5]).unwrap().interval), (None, None));
+        assert_eq!(
+            (Estimate::from_values([f64::NAN]), Estimate::from_values([1.0; 5]).unwrap().interval),
+            (None, None)
+        );
     }
 
     /// The places are those of the tables of the sign test.
     #[test]
     fn the_median_lies_where_the_sign_test_says() {
         let of = |count: u32| {
-            let estimate = Estimate::of((1..=count).map(f64::from))?;
+            let estimate = Estimate::from_values((1..=count).map(f64::from))?;
             estimate.interval.map(|[low, high]| [low, estimate.median, high])
         };
         assert_eq!([of(0), of(1), of(5)], [None; 3]);
@@ -151,7 +154,7 @@ mod tests {
             ((state >> 33) as f64 / (1_u64 << 31) as f64).powi(2)
         };
         let covers = (0..2_000).filter(|_| {
-            let [low, high] = Estimate::of((0..15).map(|_| drawn())).unwrap().interval.unwrap();
+            let [low, high] = Estimate::from_values((0..15).map(|_| drawn())).unwrap().interval.unwrap();
             (low..=high).contains(&0.25)
         });
         let covers = covers.count();
@@ -163,17 +166,17 @@ mod tests {
 
         #[test]
         fn an_estimate_is_ordered_and_knows_no_order(mut values in prop::collection::vec(-1e6..1e6_f64, 1..60), factor in 0.1..10.0) {
-            let estimate = Estimate::of(values.clone()).unwrap();
+            let estimate = Estimate::from_values(values.clone()).unwrap();
             let [low, high] = estimate.quartiles;
             prop_assert!(low <= estimate.median && estimate.median <= high);
             prop_assert_eq!(estimate.interval.is_some(), values.len() >= 6);
             prop_assert!(estimate.interval.is_none_or(|[low, high]| (low..=high).contains(&estimate.median)));
-            let scaled = Estimate::of(values.iter().map(|value| value * factor)).unwrap();
+            let scaled = Estimate::from_values(values.iter().map(|value| value * factor)).unwrap();
             let times = estimate.times(factor);
             prop_assert_eq!((times.quartiles, times.interval), (scaled.quartiles, scaled.interval));
             prop_assert!((times.median - scaled.median).abs() <= 1e-15 * factor * 1e6);
             values.reverse();
-            prop_assert_eq!(Estimate::of(values), Some(estimate));
+            prop_assert_eq!(Estimate::from_values(values), Some(estimate));
         }
 
         /// One round in which the machine stood still moves the median by a place at the most.

@@ -75,7 +75,7 @@ impl Failure {
 
     /// Makes it a failure about this flag.
     #[must_use]
-    pub fn of(self, flag: &str) -> Self {
+    pub fn about(self, flag: &str) -> Self {
         Failure { message: format!("{flag}: {}", self.message), ..self }
     }
 

@@ -239,7 +239,7 @@ mod tests {
         table.bar(Bar::at_most("heap: ns", 20.0, 40.0));
         results.tables.push(table);
         let mut disturbed = Table::new("W4", &[("who", 0), ("ns", 1)]);
-        disturbed.row(["wheel".into(), Estimate::of([10.0, 12.0, 17.0]).into()]);
+        disturbed.row(["wheel".into(), Estimate::from_values([10.0, 12.0, 17.0]).into()]);
         disturbed.inconclusive = Some("others used 7% of the CPU time".into());
         results.tables.push(disturbed);
         results.date = "2026-11-23".into();

@@ -160,7 +160,7 @@ mod tests {
             Bar { within: Some([0.1, 0.4]), ..Bar::at_least("a", 0.5, 0.25) }.verdict(),
             Verdict::Missed
         );
-        let estimate = Estimate::of((1..=20).map(f64::from));
+        let estimate = Estimate::from_values((1..=20).map(f64::from));
         assert_eq!(Bar::at_most("a", 12.0, estimate).verdict(), Verdict::Inconclusive);
         assert_eq!(Bar::at_most("a", 20.0, estimate).verdict(), Verdict::Met);
         assert_eq!(Bar::at_most("a", 20.0, None::<Estimate>).verdict(), Verdict::Inconclusive);

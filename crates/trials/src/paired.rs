@@ -215,7 +215,7 @@ impl Measured {
 
     /// The estimate of what `figure` makes of each round that counts.
     pub fn over(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<Estimate> {
-        Estimate::of(self.counted().filter_map(figure))
+        Estimate::from_values(self.counted().filter_map(figure))
     }
 
     /// The rounds that were quiet, and those set aside, for whoever keeps all of them.

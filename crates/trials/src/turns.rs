@@ -42,7 +42,7 @@ pub struct Contest<const N: usize> {
 impl<const N: usize> Contest<N> {
     /// Returns the estimate of a figure over the rounds.
     pub fn over(&self, figure: impl Fn(&[Share; N]) -> Option<f64>) -> Option<Estimate> {
-        Estimate::of(self.rounds.iter().filter_map(figure))
+        Estimate::from_values(self.rounds.iter().filter_map(figure))
     }
 
     /// Returns an empty table for the findings.

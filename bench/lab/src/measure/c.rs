@@ -42,7 +42,7 @@ fn costs(steps: &str) -> Result<Option<Table>> {
     let said = output(Command::new(program).args(["10000", steps]))?;
     let mut table = Table::new("time-outs in C, 10,000 connections", &[("what it says", 0)]);
     said.trim().lines().for_each(|line| table.row([line.into()]));
-    let against = |name: &str| Estimate::of(numbers(&said, name));
+    let against = |name: &str| Estimate::from_values(numbers(&said, name));
     table.bar(Bar::at_most("C, 10,000 time-outs: a step, against libuv's", 0.3, against("of libuv's ")));
     table.bar(Bar::at_most(
         "C, 10,000 time-outs: a step, against libevent's",
@@ -65,7 +65,7 @@ fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
         table.row([said.trim().into()]);
         shares.extend(numbers(&said, "of the rate, ").first().copied());
     }
-    table.bar(Bar::at_most(format!("C, {name}: back to back at 100 µs, %"), 3.0, Estimate::of(shares)));
+    table.bar(Bar::at_most(format!("C, {name}: back to back at 100 µs, %"), 3.0, Estimate::from_values(shares)));
     Ok(Some(table))
 }
 

@@ -34,7 +34,7 @@ pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
     let measured = &full["up"]["measured"];
     let was_full = measured["queue_drops"].as_f64().filter(|&drops| drops > 0.0);
     let rate = was_full.and(measured["rate_bps"].as_f64()).map(|bits| bits * 1_228.0 / 1_200.0);
-    let off = Estimate::of(trips).map(|nanos| (nanos.median - 100e6).abs() / 1e6);
+    let off = Estimate::from_values(trips).map(|nanos| (nanos.median - 100e6).abs() / 1e6);
     let limit = test["limit_bps"].as_f64().map(|bits| bits / 1e6);
     let mut table = Table::new("wan", &[("figure", 0), ("measured", 3)]);
     let figures = [

@@ -80,7 +80,7 @@ impl Recorded {
         if self.index > self.stretch.packets.start || self.index == 0 {
             return self.stretch.burst_interval;
         }
-        // Of a long pause nothing need be kept but the distance from the traffic before it.
+        // A late flow need not sit out a long pause: a stretch keeps the traffic before it at a distance.
         nine_sixteenths(saturating_nanos(self.gap_behind(1)).min(STRETCH))
     }
 

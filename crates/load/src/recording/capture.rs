@@ -387,7 +387,7 @@ const CHECK_SEQUENCE_IS_TOLD: u32 = 0x0400_0000;
 const INTERFACE_CHECK_SEQUENCE: OptionCode = OptionCode(13);
 /// `epb_flags` of an enhanced packet.
 const PACKET_FLAGS: OptionCode = OptionCode(2);
-/// What to do about a file that ends in a record.
+/// The way to replay a file that ends in a record.
 const KEEP: &str = "--damaged keep sends the packets before it";
 /// The block that enhanced packets replaced in 2004.
 const OBSOLETE_PACKET: u32 = 2;

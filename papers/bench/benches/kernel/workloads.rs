@@ -133,7 +133,7 @@ fn over_time(intervals: Option<&Intervals>) -> (Table, Option<f64>) {
     let columns = [("windows", 0), ("count", 0), ("median of medians", 3), ("between their quartiles", 3)];
     let mut table = Table::new("medians over time, ST-Apache-compute", &columns);
     let [short, long] = [1, 10].map(|millis| {
-        let estimate = Estimate::of(intervals?.medians(millis))?;
+        let estimate = Estimate::from_values(intervals?.medians(millis))?;
         let [low, high] = estimate.quartiles;
         let name = format!("{millis} ms");
         table.row([

@@ -205,11 +205,11 @@ mod tests {
     fn what_is_to_hold_is_checked_for_both_targets() {
         let table = reference::read().unwrap();
         let exact = |row: &Reference| Figures {
-            mean: Estimate::of([row.model_mean.unwrap_or(row.target as f64)]),
+            mean: Estimate::from_values([row.model_mean.unwrap_or(row.target as f64)]),
             stddev: None,
             interval: None,
-            lost: Estimate::of([0.0]),
-            explained: Estimate::of([1.0]),
+            lost: Estimate::from_values([0.0]),
+            explained: Estimate::from_values([1.0]),
         };
         let figures: Vec<Figures> = table.iter().map(exact).collect();
         for (load, count) in [("echo", 4), ("web", 6)] {

@@ -293,8 +293,8 @@ fn is_host(address: IpAddr) -> bool {
 fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Failure> {
     let (listen, upstream) = (given("--udp", listen)?, given("--to", to)?);
     check_listen("--udp", listen, "--public", args.public)?;
-    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
-    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_destination(upstream).map_err(|refused| refused.about("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.about("--to"))?;
     Ok(RelayConfig {
         listen,
         clients: args.clients.limits(),
@@ -305,12 +305,12 @@ fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Fail
 }
 
 fn given(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
-    address::resolve(text).map_err(|refused| refused.of(flag))
+    address::resolve(text).map_err(|refused| refused.about(flag))
 }
 
 /// Refuses an address that other machines could use by accident.
 fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> Result<(), Failure> {
-    address::check_local(address).map_err(|refused| refused.of(flag))?;
+    address::check_local(address).map_err(|refused| refused.about(flag))?;
     if public || is_local(address) {
         return Ok(());
     }

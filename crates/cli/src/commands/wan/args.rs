@@ -295,16 +295,16 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
         return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take, own: false }), 0));
     }
     let given = |flag, address: &Option<String>| {
-        address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.of(flag))
+        address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.about(flag))
     };
     let (listen, upstream) = (given("--listen", &args.listen)?, given("--to", &args.to)?);
-    address::check_local(listen).map_err(|refused| refused.of("--listen"))?;
+    address::check_local(listen).map_err(|refused| refused.about("--listen"))?;
     if !args.public && !address::is_local(listen) {
         let message = format!("--listen {listen}: other machines could use it; --public allows that");
         return Err(Failure::usage(message));
     }
-    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
-    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_destination(upstream).map_err(|refused| refused.about("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.about("--to"))?;
     let on_first_refused = Some(nobody_listens as fn(_));
     let overhead = overhead(args.tcp, upstream);
     Ok(match if args.tcp { tcp_ends } else { udp_ends }(listen, upstream, &args.clients) {

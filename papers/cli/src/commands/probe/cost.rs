@@ -6,7 +6,7 @@ use softtimers_measure::estimate::Estimate;
 /// Returns the time of a call that does nothing, in nanoseconds: the median over batches, between the ends of its 95%
 /// confidence interval. Takes some milliseconds.
 pub(super) fn of_a_call() -> Option<[f64; 3]> {
-    let estimate = Estimate::of((0..BATCHES).map(|_| batch() as f64 / f64::from(CALLS)))?;
+    let estimate = Estimate::from_values((0..BATCHES).map(|_| batch() as f64 / f64::from(CALLS)))?;
     estimate.interval.map(|[low, high]| [low, estimate.median, high])
 }
 

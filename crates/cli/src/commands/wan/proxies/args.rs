@@ -91,7 +91,7 @@ impl ProxiesPlan {
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, Failure> {
-    let address = address::resolve(text).map_err(|refused| refused.of("--api"))?;
+    let address = address::resolve(text).map_err(|refused| refused.about("--api"))?;
     if address::is_local(address) {
         Ok(address)
     } else {
