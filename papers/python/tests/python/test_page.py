@@ -15,7 +15,7 @@ MODULES = ["sim"]
 class PageTest(unittest.TestCase):
     def setUp(self):
         self.snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-        self.assertGreater(len(self.snippets), 5)
+        self.assertEqual(len(self.snippets), 5)
 
     def test_all_are_python(self):
         for snippet in self.snippets:
