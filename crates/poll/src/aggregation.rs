@@ -303,4 +303,21 @@ mod tests {
         assert!(matches!(policy.looked(&Look { found: 90, ..look }), Next::At(_)));
         assert_eq!(policy.interval(), interval, "a wake-up says nothing of the interval");
     }
+
+    #[test]
+    fn the_interval_shrinks_by_a_fifth_and_grows_by_a_quarter_at_most() {
+        let config = AggregationConfig::default();
+        let mut policy = Aggregation::new(config);
+        for (found, rounds) in [(100_000, 12), (0, 300)] {
+            for _ in 0..rounds {
+                let before = policy.interval().as_nanos();
+                policy.looked(&Look { began: Timestamp::ZERO, ended: Timestamp::ZERO, found });
+                let after = policy.interval().as_nanos();
+                assert!(after >= before - before.div_ceil(5), "{found} found: from {before} to {after} ns");
+                assert!(after <= before + before.div_ceil(4), "{found} found: from {before} to {after} ns");
+                assert_eq!(policy.next(), Next::At(Timestamp::from_nanos(after as u64)));
+            }
+        }
+        assert_eq!(policy.interval(), config.longest);
+    }
 }
