@@ -225,6 +225,22 @@ fn the_first_flight_takes_one_round_trip() {
     }
 }
 
+/// A tenth of what the path holds is 16 packets: a hundred take three round trips, and a connection's first answer one more,
+/// for its handshake.
+#[test]
+fn a_fraction_of_the_capacity_begins_carefully() {
+    with_path("fraction", "20Mbit", "1000packets", |scene| {
+        let Some(server) = scene.serve(V4, Some("--rate 20Mbit --window 0.1")) else { return };
+        let (all, answer) = scene.at_far(|| {
+            let began = Monotonic.now();
+            let answer = get(&mut connect(V4), 100);
+            (Monotonic.now().saturating_duration_since(began), answer)
+        });
+        assert!(answer >= 3 * ROUND_TRIP && all >= answer + ROUND_TRIP, "{answer:?} of {all:?}");
+        assert_eq!(server.end()["config"]["window_share"], 0.1);
+    });
+}
+
 /// The pace is that of --rate where the path has more, also when it changes while a connection sends.
 #[test]
 fn the_rate_holds_and_changes_at_run_time() {
