@@ -63,13 +63,23 @@ def serve():
         threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 
 
+def connect():
+    for _ in range(100):
+        try:
+            return socket.create_connection(("10.9.0.1", PORT))
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    sys.exit("nobody listens")
+
+
 def ask(rounds, sizes):
     """The client: prints seconds by size."""
     times = {}
+    connect().close()
     for packets in sizes:
         times[packets] = []
         for _ in range(rounds):
-            with socket.create_connection(("10.9.0.1", PORT)) as server:
+            with connect() as server:
                 time.sleep(0.3)
                 began, wanted = time.monotonic(), packets * PACKET
                 server.sendall(b"%d" % wanted)
@@ -93,7 +103,6 @@ def measure(options, path, kind, sizes):
     summary = f"/tmp/softtimers-rig-{ID}.json"
     pace = [options.softtimers, "pace", "--force", "--summary", summary, "--rate", rate, "--"]
     server = subprocess.Popen(at(SERVER, *(pace if kind == "pace" else []), *own, "--serve"), stderr=subprocess.DEVNULL)
-    time.sleep(1)
     try:
         words = own + ["--ask", str(options.rounds), *map(str, sizes)]
         times = json.loads(subprocess.run(at(CLIENT, *words), check=True, capture_output=True, text=True).stdout)
