@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for two moments:
+ * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for three moments:
  *
  *      a flight begins    first packet after all were acknowledged: the window is the connection's share of the known
  *                         capacity at least, where CUBIC would have cut it for the pause (RFC 9293's restart)
- *      packets acked      the pace follows the number of active connections at once, and a flight ends with its last packet
+ *      packets acked      its pace and window follow the number of active connections, and a flight ends with its last packet
+ *      packets sent       so does its pace: in the first round trip of many nothing is acknowledged, and the first would have all
+ *                         of the rate, the second half of it, the third a third, ten of them together three times the rate
  *
  * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
  * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
@@ -38,6 +40,8 @@ struct sock {
 
 #define CA_EVENT_TX_START 0
 #define NO_LOSS_YET 0x7fffffff
+/* net.ipv4.tcp_min_tso_segs, as the kernel has it by default. */
+#define MIN_TSO_SEGS 2
 
 /* As KERNEL_FUNCTIONS of the loader. */
 static void (*cubictcp_init)(struct sock *sk) = (void *)0x7f000000;
@@ -112,6 +116,18 @@ static __always_inline void acked(struct sock *sk)
 		tp->snd_cwnd = window;
 }
 
+/* Asked whenever something may be sent: how many segments at least make a packet that the device cuts. */
+static __always_inline u32 send(struct sock *sk)
+{
+	struct setting *set = the_setting();
+	struct counts *counts = the_counts();
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (set && counts && flow)
+		keep_pace(sk, set, counts, flow);
+	return MIN_TSO_SEGS;
+}
+
 /* Sections that the loader's parser knows; the arguments are those of the operation, one in each word. */
 SEC("fentry/init") int flight_init(u64 *arguments)
 {
@@ -154,6 +170,11 @@ SEC("fentry/pkts_acked") int flight_pkts_acked(u64 *arguments)
 	cubictcp_acked(sk, (const struct ack_sample *)arguments[1]);
 	acked(sk);
 	return 0;
+}
+
+SEC("fentry/min_tso_segs") int flight_min_tso_segs(u64 *arguments)
+{
+	return send((struct sock *)arguments[0]);
 }
 
 SEC("fentry/undo_cwnd") int flight_undo_cwnd(u64 *arguments)

@@ -209,16 +209,17 @@ fn first_answer(address: &str, packets: usize) -> Duration {
 #[test]
 fn the_first_flight_takes_one_round_trip() {
     for (name, address) in [("first4", V4), ("first6", V6)] {
-        with_path(name, "20Mbit", "1000packets", |scene| {
+        with_path(name, "50Mbit", "1000packets", |scene| {
             let Some(plain) = scene.serve(address, None) else { return };
             let slow_start = scene.at_far(move || first_answer(address, 100));
             drop(plain.process);
-            let Some(server) = scene.serve(address, Some("--rate 20Mbit")) else { return };
+            let Some(server) = scene.serve(address, Some("--rate 50Mbit")) else { return };
             let paced = scene.at_far(move || first_answer(address, 100));
             // The last of a hundred has the transmission of all before it.
-            let least = ROUND_TRIP + Duration::from_micros(100 * PACKET as u64 * 8 / 20);
+            let least = ROUND_TRIP + Duration::from_micros(100 * PACKET as u64 * 8 / 50);
             assert!(paced >= least, "{paced:?} < {least:?}");
-            assert!(paced < slow_start / 2, "{paced:?} against {slow_start:?}");
+            // Three round trips less, of which a busy machine may take two.
+            assert!(paced + ROUND_TRIP < slow_start, "{paced:?} against {slow_start:?}");
             let report = server.end();
             assert!(report["connections"].as_u64() >= Some(4) && report["refused"] == 0, "{report}");
         });
@@ -296,7 +297,7 @@ fn after_a_pause_a_flight_begins_with_the_whole_window() {
         if report["fallbacks"].to_string().contains("after a pause connections begin") {
             return common::skipped(&report["fallbacks"].to_string());
         }
-        assert!(paced >= ROUND_TRIP && paced < slow_start * 3 / 4, "{paced:?} against {slow_start:?}");
+        assert!(paced >= ROUND_TRIP && paced + ROUND_TRIP < slow_start, "{paced:?} against {slow_start:?}");
         assert!(report["restored"].as_u64() >= Some(3), "{report}");
     });
 }
