@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use common::command;
+use common::{command, run, skipped, stderr};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -25,9 +25,15 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
 }
 
 /// The output of a command on a terminal.
-fn on_terminal(mut command: Command, columns: u16) -> String {
+fn on_terminal(command: Command, columns: u16) -> String {
+    with_errors(command, columns, |_| Stdio::null())
+}
+
+/// The same, with its errors where `errors` says, given the terminal.
+fn with_errors(mut command: Command, columns: u16, errors: impl FnOnce(&OwnedFd) -> Stdio) -> String {
     let (mut ours, theirs) = terminal(columns);
-    command.env("TERM", "xterm").stdout(Stdio::from(theirs)).stderr(Stdio::null());
+    let errors = errors(&theirs);
+    command.env("TERM", "xterm").stdout(Stdio::from(theirs)).stderr(errors);
     let mut child = command.spawn().expect("the command starts");
     // Its end is the child's alone from now on.
     drop(command);
@@ -52,6 +58,25 @@ fn plain(text: &str) -> (String, bool) {
     let rest: Vec<&str> = parts.collect();
     let shown = rest.iter().map(|part| part.split_once('m').expect("a colour").1);
     (first + &shown.collect::<String>(), !rest.is_empty())
+}
+
+/// A second view that erased its own rows erased these.
+#[test]
+fn a_probe_leaves_the_lines_of_its_seconds() {
+    let tried = run("probe --duration 10ms --json");
+    if tried.status.code() == Some(77) {
+        return skipped(stderr(&tried).trim());
+    }
+    let both = |terminal: &OwnedFd| Stdio::from(terminal.try_clone().expect("a descriptor"));
+    let text = with_errors(command("probe --duration 2500ms"), 120, both);
+    let moves = text
+        .split("\u{1b}[")
+        .skip(1)
+        .filter(|code| !code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'));
+    assert_eq!(moves.count(), 0, "nothing moves the cursor: {text:?}");
+    let (plain, _) = plain(&text);
+    let seconds = plain.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+    assert!(seconds.count() >= 2, "{plain}");
 }
 
 #[test]
