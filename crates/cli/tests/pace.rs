@@ -250,7 +250,8 @@ fn the_rate_holds_and_changes_at_run_time() {
         let flags = format!("--rate 20Mbit --control {}", socket.display());
         let Some(server) = scene.serve(V4, Some(&flags)) else { return };
         let took = |packets: usize| scene.at_far(move || get(&mut connect(V4), packets));
-        let least = |rate: u64| ROUND_TRIP + Duration::from_micros(300 * PACKET as u64 * 8 / rate);
+        // A fifth is left to bursts.
+        let least = |rate: u64| ROUND_TRIP + Duration::from_micros(300 * PACKET as u64 * 8 / rate) * 4 / 5;
         let first = took(300);
         assert!(first >= least(20), "{first:?}");
         let mut control = BufReader::new(UnixStream::connect(&socket).unwrap());
@@ -373,7 +374,8 @@ fn two_runs_stand_beside_each_other() {
         let Some(slow) = scene.serve(V4, Some("--rate 5Mbit")) else { return };
         let Some(fast) = scene.serve(other, Some("--rate 25Mbit")) else { return };
         let [one, two] = [V4, other].map(|address| scene.at_far(move || get(&mut connect(address), 200)));
-        assert!(one >= ROUND_TRIP + Duration::from_micros(200 * PACKET as u64 * 8 / 5), "{one:?}");
+        // A fifth is left to bursts: at the path's rate it would be a tenth of this.
+        assert!(one >= ROUND_TRIP + Duration::from_micros(200 * PACKET as u64 * 8 / 5) * 4 / 5, "{one:?}");
         assert!(two < one, "{two:?}, {one:?}");
         for report in [slow.end(), fast.end()] {
             assert!(report["connections"].as_u64() >= Some(1) && report["refused"] == 0, "{report}");
