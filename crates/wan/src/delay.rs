@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!   sent        a  b  c  d
-//!   kept        a     b  c      d         none overtakes: c waits for b
+//!   kept        a    b   c    d           none overtakes: neighbours have similar delays
 //!   free            b a    d c            each for itself: jitter alone reorders
 //!   late        a     c  d        b       a share comes later, and the others pass it
 //!   ahead       c a   b     d             some take no delay, and pass the others
 //! ```
 
+mod in_order;
+
 use std::time::Duration;
 
 use softtimers_core::{Random, Timestamp};
 
+use self::in_order::InOrder;
 use crate::{DelayTable, Probability};
 
 /// The variation of the delay from packet to packet.
@@ -21,11 +24,12 @@ pub struct Jitter {
     pub size: Duration,
     /// The distribution of the variation.
     pub spread: Spread,
-    /// Allows a packet to overtake another because of it. Otherwise a packet waits for the one before it, so at gaps
-    /// below the size the mean delay exceeds the configured one.
+    /// Draws each delay by itself, so that a packet may overtake another. Otherwise packets stay in order: their delays
+    /// have the same distribution at every rate, and those of close packets are alike, since a delay falls at most as
+    /// fast as time passes. See [`settles_within`](Self::settles_within).
     pub reorders: bool,
     /// The correlation of a packet's delay with that of the packet before. The distribution stays as it is; netem's
-    /// becomes narrower.
+    /// becomes narrower. In order, close packets are more alike than that.
     pub correlation: Probability,
 }
 
@@ -54,6 +58,32 @@ impl Jitter {
     pub const fn correlated(mut self, correlation: Probability) -> Self {
         self.correlation = correlation;
         self
+    }
+
+    /// Returns how long a run has to be, about, until delays in order have shown the rarest hundredth of their
+    /// distribution once; the distribution of a run is the one that was set if it is some ten times as long. Zero where
+    /// packets may overtake each other.
+    ///
+    /// A delay that is in no neighbourhood of the others takes longest: the way back to them takes as long as they
+    /// differ, and has to be rare.
+    pub fn settles_within(&self) -> Duration {
+        if self.reorders { Duration::ZERO } else { in_order::settles_within(&self.spread, self.size) }
+    }
+
+    /// Returns the share of packets whose delay would be below zero beside this delay, and is zero.
+    pub fn share_cut(&self, delay: Duration) -> Probability {
+        let (delay, size) = (nanos(delay), nanos(self.size));
+        let below = |values: &[i32]| {
+            let cut = values.partition_point(|&value| {
+                value < 0 && scaled(size, u64::from(value.unsigned_abs()), TABLE_ONE) > delay
+            });
+            Probability::share(cut as u64, values.len() as u64)
+        };
+        match &self.spread {
+            Spread::Uniform | Spread::Exponential => Probability::NEVER,
+            Spread::Normal => below(DelayTable::normal_values()),
+            Spread::Table(table) => below(table.values()),
+        }
     }
 
     /// Returns the shortest delay that results.
@@ -171,6 +201,8 @@ pub(crate) struct Propagation {
     jitter: Random,
     late: Random,
     memory: Memory,
+    /// The delay of packets in order, once there was one.
+    in_order: Option<InOrder>,
     /// When the latest packet that was not reordered arrives.
     last: Timestamp,
     /// Packets since one went ahead.
@@ -179,7 +211,8 @@ pub(crate) struct Propagation {
 
 impl Propagation {
     pub(crate) fn new(jitter: Random, late: Random) -> Self {
-        Propagation { jitter, late, memory: Memory::default(), last: Timestamp::ZERO, since: 0 }
+        let (memory, last) = (Memory::default(), Timestamp::ZERO);
+        Propagation { jitter, late, memory, in_order: None, last, since: 0 }
     }
 
     /// Returns when a packet arrives that left the bottleneck at `sent`.
@@ -198,7 +231,7 @@ impl Propagation {
             }
             self.since = self.since.saturating_add(1);
         }
-        let arrival = sent + jitter.apply(delay, &mut self.jitter, &mut self.memory);
+        let arrival = sent + self.delay(sent, delay, jitter);
         if let Some(Reorder::Late(late)) = reorder {
             if late.share.happens(&mut self.late) {
                 return arrival + late.by;
@@ -208,6 +241,15 @@ impl Propagation {
         self.last = self.last.max(arrival);
         arrival
     }
+
+    fn delay(&mut self, sent: Timestamp, delay: Duration, jitter: &Jitter) -> Duration {
+        if jitter.reorders || jitter.size.is_zero() {
+            return jitter.apply(delay, &mut self.jitter, &mut self.memory);
+        }
+        let Propagation { in_order, jitter: random, memory, .. } = self;
+        let process = in_order.get_or_insert_with(|| InOrder::new(jitter, sent, random));
+        Duration::from_nanos(process.next(nanos(delay), jitter, sent, random, memory))
+    }
 }
 
 /// The last draw of a correlated jitter: a normal deviation in parts of 1/8192, whose quantile is used. So each draw
@@ -216,6 +258,11 @@ impl Propagation {
 struct Memory(Option<i32>);
 
 impl Memory {
+    /// Goes on from this quantile, in parts of 2³².
+    fn stand_at(&mut self, part: u32) {
+        self.0 = Some(DelayTable::normal().at(part));
+    }
+
     /// Draws the next quantile, in parts of 2³².
     fn next(&mut self, correlation: Probability, random: &mut Random) -> u32 {
         const BILLION: i64 = 1_000_000_000;

@@ -129,6 +129,10 @@ impl DelayTable {
         NORMAL.clone()
     }
 
+    pub(crate) fn normal_values() -> &'static [i32] {
+        &NORMAL.0
+    }
+
     /// Returns netem's Pareto distribution; cut off, its mean is a thirtieth of the size below zero.
     pub fn pareto() -> Self {
         PARETO.clone()
@@ -147,6 +151,11 @@ impl DelayTable {
     /// Returns the smallest deviation.
     pub(crate) fn least(&self) -> i32 {
         self.0[0]
+    }
+
+    /// Returns all deviations, sorted.
+    pub(crate) fn values(&self) -> &[i32] {
+        &self.0
     }
 
     /// Returns the deviation at this part of 2³².

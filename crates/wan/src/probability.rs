@@ -48,6 +48,12 @@ impl Probability {
         }
     }
 
+    /// Returns the probability of `some` in `all`, rounded.
+    pub(crate) fn share(some: u64, all: u64) -> Self {
+        let parts = (u128::from(some) * u128::from(BILLION) + u128::from(all / 2)) / u128::from(all.max(1));
+        Probability(u32::try_from(parts).unwrap_or(BILLION).min(BILLION))
+    }
+
     /// Returns the probability in parts per billion.
     pub const fn parts_per_billion(self) -> u32 {
         self.0

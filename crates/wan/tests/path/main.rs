@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod emulator;
+mod in_order;
 mod managed;
 mod scenarios;
 mod shapes;
