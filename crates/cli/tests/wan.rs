@@ -16,6 +16,8 @@ mod peer;
 mod proxies;
 #[path = "wan/ssh.rs"]
 mod ssh;
+#[path = "wan/toxics.rs"]
+mod toxics;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

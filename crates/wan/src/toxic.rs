@@ -6,9 +6,10 @@
 //!            each piece gets its time as it comes in; none overtakes another
 //! ```
 //!
-//! The semantics are those of Toxiproxy 2's code, with two differences: the end of one direction leaves the other open;
-//! and when a toxic is changed or removed, everything held in the chain is released at once, where Toxiproxy releases
-//! only that toxic's.
+//! The effects are those of Toxiproxy 2, as observed; the table of `tests/wan/toxics.rs` of softtimers-cli has both. Here
+//! the end of one direction leaves the other open; when a toxic is changed or removed, everything held in the chain is
+//! released at once, where Toxiproxy releases only that toxic's; and a [`Timeout`](Toxic::Timeout) counts from when it met
+//! the connection, not from the last data.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub enum Toxic {
         /// The most by which it varies.
         jitter: Duration,
     },
-    /// Limits the rate of a connection. Zero stops it.
+    /// Limits the rate of a connection. With zero nothing passes until the toxic changes or goes, and then all that was
+    /// held.
     Bandwidth {
         /// Bytes a second.
         rate: u64,
@@ -111,6 +113,8 @@ struct Stage {
     busy_until: Timestamp,
     /// Bytes that have passed.
     passed: u64,
+    /// Whether it has ended the connection after as many bytes as it allows.
+    is_spent: bool,
 }
 
 impl Chain {
@@ -143,8 +147,8 @@ impl Chain {
                 known => {
                     lets_go |= known.is_some();
                     let is_met = dose.toxicity.happens(&mut self.random);
-                    let passed = known.map_or(0, |stage| stage.passed);
-                    Stage { dose, is_met, since: now, busy_until: now, passed }
+                    let (passed, is_spent) = known.map_or((0, false), |stage| (stage.passed, stage.is_spent));
+                    Stage { dose, is_met, since: now, busy_until: now, passed, is_spent }
                 }
             };
             self.stages.push(stage);
@@ -199,7 +203,8 @@ impl Chain {
     /// Returns when to call next, if anything is held or due.
     pub fn poll_at(&self) -> Option<Timestamp> {
         let next = self.held.front().map(|(due, _)| *due);
-        next.into_iter().chain(self.verdict.as_ref().map(|(at, _)| *at)).min()
+        let next = next.into_iter().chain(self.verdict.as_ref().map(|(at, _)| *at)).min();
+        next.filter(|&at| at < NEVER)
     }
 
     /// Returns the next output that is due by now, in order.
@@ -267,7 +272,10 @@ impl Chain {
                 let due = stage.busy_until;
                 self.feed(due, at + 1, bytes);
             }
-            Toxic::Bandwidth { rate: 0 } => self.feed(now, at + 1, bytes),
+            Toxic::Bandwidth { rate: 0 } => {
+                stage.busy_until = NEVER;
+                self.feed(NEVER, at + 1, bytes);
+            }
             Toxic::Bandwidth { rate } => {
                 // A tenth of a second at a time, as in Toxiproxy.
                 let pieces = usize::try_from(rate / 10).unwrap_or(usize::MAX).max(1);
@@ -290,12 +298,13 @@ impl Chain {
                 let left = usize::try_from(limit.saturating_sub(stage.passed)).unwrap_or(usize::MAX);
                 let passes = bytes.len().min(left);
                 stage.passed += passes as u64;
-                let is_reached = stage.passed >= limit;
+                stage.is_spent |= stage.passed >= limit;
+                let is_spent = stage.is_spent;
                 self.swallowed += bytes.len() - passes;
                 if passes > 0 {
                     self.feed(now, at + 1, bytes[..passes].into());
                 }
-                if is_reached && self.verdict.is_none() {
+                if is_spent && self.verdict.is_none() {
                     let last = self.held.back().map_or(now, |(due, _)| now.max(*due));
                     self.verdict = Some((last, Passed::Close));
                 }
@@ -309,7 +318,7 @@ impl Stage {
     fn ends_at(&self, last: Timestamp) -> Option<Timestamp> {
         match self.dose.toxic {
             Toxic::Timeout { timeout } if self.is_met && !timeout.is_zero() => Some(self.since + timeout),
-            Toxic::LimitData { bytes } if self.is_met && self.passed >= bytes && bytes > 0 => Some(last),
+            Toxic::LimitData { .. } if self.is_met && self.is_spent => Some(last),
             _ => None,
         }
     }
@@ -338,6 +347,8 @@ fn slices<'b>(bytes: &'b [u8], average: u32, variation: u32, random: &mut Random
     all
 }
 
+/// When bytes pass that wait for a toxic to change or go.
+const NEVER: Timestamp = Timestamp::MAX;
 /// More than the segments of a connection's window.
 const MOST_PIECES: usize = 1 << 16;
 
@@ -405,6 +416,52 @@ mod tests {
         let times: Vec<_> = all.iter().map(|(at, _)| *at).collect();
         assert_eq!(times, [100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_000]);
         assert_eq!(all[10].1, Passed::End);
+    }
+
+    /// The usual way to cut a line: what comes is held, also its end, until the toxic changes or goes.
+    #[test]
+    fn a_rate_of_zero_holds_everything_until_it_changes_or_goes() {
+        let none = Toxic::Bandwidth { rate: 0 };
+        let cut = || {
+            let mut chain = chain(&[none, Toxic::Latency { latency: ms(3), jitter: ms(0) }]);
+            chain.offer(ZERO, bytes(7));
+            chain.offer(ZERO + ms(1), bytes(5));
+            chain.end(ZERO + ms(2));
+            assert_eq!((chain.poll_at(), chain.pop_due(ZERO + ms(9_000_000))), (None, None));
+            chain
+        };
+        let passed = [(9, Passed::Bytes(bytes(7))), (9, Passed::Bytes(bytes(5))), (9, Passed::End)];
+        for after in [vec![], doses(&[Toxic::Bandwidth { rate: 1_000 }])] {
+            let mut chain = cut();
+            chain.set(ZERO + ms(9), &after);
+            assert_eq!(drain(&mut chain), passed);
+        }
+        // An end behind which nothing is held passes; what comes after a change is held again.
+        let mut chain = chain(&[none]);
+        chain.end(ZERO);
+        assert_eq!(drain(&mut chain), [(0, Passed::End)]);
+        let mut again = super::tests::chain(&[Toxic::Bandwidth { rate: 5 }]);
+        again.set(ZERO, &doses(&[none]));
+        again.offer(ZERO + ms(1), bytes(1));
+        assert_eq!(again.poll_at(), None);
+    }
+
+    /// A limit that is lowered below what has passed closes at the next data; one that was reached closes all the same.
+    #[test]
+    fn a_limit_that_changes_counts_what_has_passed() {
+        let limit = |bytes| Toxic::LimitData { bytes };
+        let mut chain = chain(&[limit(5_000)]);
+        chain.offer(ZERO, bytes(100));
+        assert_eq!(drain(&mut chain), [(0, Passed::Bytes(bytes(100)))]);
+        chain.set(ZERO + ms(1), &doses(&[limit(10)]));
+        assert_eq!(chain.poll_at(), None);
+        chain.offer(ZERO + ms(2), bytes(1));
+        assert_eq!((drain(&mut chain), chain.swallowed()), (vec![(2, Passed::Close)], 1));
+        let latency = Toxic::Latency { latency: ms(50), jitter: ms(0) };
+        let mut chain = super::tests::chain(&[limit(10), latency]);
+        chain.offer(ZERO, bytes(10));
+        chain.set(ZERO + ms(1), &doses(&[limit(99), latency]));
+        assert_eq!(drain(&mut chain), [(1, Passed::Bytes(bytes(10))), (1, Passed::Close)]);
     }
 
     #[test]

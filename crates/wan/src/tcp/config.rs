@@ -16,6 +16,8 @@ pub struct StreamConfig {
     pub limits: StreamLimits,
     /// The settings of the event loop.
     pub events: LoopConfig,
+    /// Ends a client's connection in order when the upstream refuses it, as proxies do, and not by a reset.
+    pub ends_refused_in_order: bool,
     /// Called with the upstream's address when it first refuses a connection.
     pub on_first_refused: Option<fn(SocketAddr)>,
 }
@@ -28,6 +30,7 @@ impl StreamConfig {
             upstream,
             limits: StreamLimits::default(),
             events: LoopConfig::default(),
+            ends_refused_in_order: false,
             on_first_refused: None,
         }
     }

@@ -35,6 +35,9 @@ pub(super) struct Connection {
     pub(super) toxic_at: Option<(TimerId, Timestamp)>,
     was_reset: bool,
     was_closed: bool,
+    /// Whether the client's side ends in order if the upstream refuses, and whether it has refused.
+    ends_in_order: bool,
+    was_refused: bool,
 }
 
 /// One of its ends.
@@ -58,7 +61,13 @@ pub(super) enum Standing {
 }
 
 impl Connection {
-    pub(super) fn new(now: Timestamp, serial: u64, client: TcpStream, chains: [Chain; 2]) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        serial: u64,
+        client: TcpStream,
+        chains: [Chain; 2],
+        ends_in_order: bool,
+    ) -> Self {
         Connection {
             serial,
             flows: [Flow::opening(), Flow::default()],
@@ -70,6 +79,8 @@ impl Connection {
             toxic_at: None,
             was_reset: false,
             was_closed: false,
+            ends_in_order,
+            was_refused: false,
         }
     }
 
@@ -88,7 +99,7 @@ impl Connection {
                     self.sides[1] = Side { socket: Some(socket), connecting: true, watched: None };
                 }
                 Err(error) => {
-                    self.fail(1);
+                    self.refuse(1);
                     return Err(error);
                 }
             },
@@ -139,7 +150,7 @@ impl Connection {
             Ok(Some(error)) | Err(error) => Err(error),
         };
         if outcome.is_err() {
-            self.fail(side);
+            self.refuse(side);
         }
         outcome
     }
@@ -219,6 +230,8 @@ impl Connection {
             Standing::Reset
         } else if self.was_closed && !self.flows.iter().any(Flow::has_backlog) {
             Standing::Closed
+        } else if self.was_refused && self.flows[1].is_over {
+            Standing::Closed
         } else if self.flows.iter().all(|flow| flow.is_over) {
             // If a side failed, its reset is still on the path.
             if self.sides.iter().all(|side| side.socket.is_some()) {
@@ -234,6 +247,17 @@ impl Connection {
     /// Resets both sides.
     pub(super) fn abort(&mut self) {
         self.sides.iter_mut().for_each(Side::abort);
+    }
+
+    /// Handles an upstream that refuses the connection.
+    fn refuse(&mut self, side: usize) {
+        if !self.ends_in_order {
+            return self.fail(side);
+        }
+        self.was_refused = true;
+        self.sides[side].abort();
+        self.flows[side].end(End::Finished);
+        self.flows[1 - side].abandon();
     }
 
     /// Handles the failure of one side: the other learns of it over the path.

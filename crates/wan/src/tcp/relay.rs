@@ -269,7 +269,8 @@ impl Relay {
             chain.set(now, &self.toxics[way]);
             chain
         });
-        self.slots[slot as usize] = Some(Connection::new(now, self.serial, client, chains));
+        self.slots[slot as usize] =
+            Some(Connection::new(now, self.serial, client, chains, self.config.ends_refused_in_order));
         self.look_again(connection, now + self.config.limits.idle);
         self.settle(slot);
     }

@@ -115,7 +115,21 @@ fn done(registry: &mut Registry, mut asked: Asked) -> Result<Answer, Refusal> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| refuse(400, format_args!("bad request body: {error}")))
+    let bad = |error| refuse(400, format_args!("bad request body: {error}"));
+    let given: Value = serde_json::from_slice(body).map_err(bad)?;
+    serde_json::from_value(in_small_letters(given)).map_err(bad)
+}
+
+/// Writes all names in small letters: Toxiproxy does not tell them apart.
+fn in_small_letters(value: Value) -> Value {
+    match value {
+        Value::Object(all) => all
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), in_small_letters(value)))
+            .collect(),
+        Value::Array(all) => all.into_iter().map(in_small_letters).collect(),
+        other => other,
+    }
 }
 
 /// Refuses more proxies than allowed.

@@ -112,10 +112,10 @@ pub(crate) struct ToxicFields {
     pub(crate) kind: String,
     #[serde(default = "downstream")]
     pub(crate) stream: String,
-    #[serde(default = "always")]
-    pub(crate) toxicity: f64,
     #[serde(default)]
-    pub(crate) attributes: Map<String, Value>,
+    pub(crate) toxicity: Option<f64>,
+    #[serde(default)]
+    pub(crate) attributes: Option<Map<String, Value>>,
 }
 
 /// A change of a toxic.
@@ -124,55 +124,52 @@ pub(crate) struct ToxicChange {
     #[serde(default)]
     pub(crate) toxicity: Option<f64>,
     #[serde(default)]
-    pub(crate) attributes: Map<String, Value>,
+    pub(crate) attributes: Option<Map<String, Value>>,
 }
 
 fn downstream() -> String {
     "downstream".to_owned()
 }
 
-fn always() -> f64 {
-    1.0
-}
-
-/// The attributes of a type of toxic.
+/// The attributes of a type of toxic, as given: numbers below zero count as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", content = "attributes", rename_all = "snake_case")]
 pub(crate) enum Attributes {
     Latency {
         #[serde(default)]
-        latency: u64,
+        latency: i64,
         #[serde(default)]
-        jitter: u64,
+        jitter: i64,
     },
     Bandwidth {
         #[serde(default)]
-        rate: u64,
+        rate: i64,
     },
     SlowClose {
         #[serde(default)]
-        delay: u64,
+        delay: i64,
     },
     Timeout {
         #[serde(default)]
-        timeout: u64,
+        timeout: i64,
     },
     ResetPeer {
         #[serde(default)]
-        timeout: u64,
+        timeout: i64,
     },
     Slicer {
         #[serde(default)]
-        average_size: u32,
+        average_size: i64,
         #[serde(default)]
-        size_variation: u32,
+        size_variation: i64,
         #[serde(default)]
-        delay: u64,
+        delay: i64,
     },
     LimitData {
         #[serde(default)]
-        bytes: u64,
+        bytes: i64,
     },
+    Noop {},
 }
 
 impl Attributes {
@@ -185,18 +182,7 @@ impl Attributes {
             return Ok(None);
         }
         let tagged = serde_json::json!({ "type": kind, "attributes": given });
-        let read: Self = serde_json::from_value(tagged).map_err(|error| error.to_string())?;
-        let longest = match read {
-            Attributes::Latency { latency, jitter } => latency.max(jitter),
-            Attributes::SlowClose { delay } => delay,
-            Attributes::Timeout { timeout } | Attributes::ResetPeer { timeout } => timeout,
-            Attributes::Slicer { delay, .. } => delay / 1_000,
-            Attributes::Bandwidth { .. } | Attributes::LimitData { .. } => 0,
-        };
-        if longest > LONGEST_MS {
-            return Err(format!("{longest} ms; at most {LONGEST_MS} are allowed"));
-        }
-        Ok(Some(read))
+        serde_json::from_value(tagged).map(Some).map_err(|error| error.to_string())
     }
 
     /// Returns the attributes after a change of some of them.
@@ -221,43 +207,44 @@ impl Attributes {
         }
     }
 
-    /// Returns the fault. Toxiproxy's units are milliseconds, kilobytes, and microseconds between slices.
-    pub(crate) fn toxic(self) -> Toxic {
-        let ms = Duration::from_millis;
-        match self {
+    /// Returns the fault, unless it is none. Toxiproxy's units are milliseconds, kilobytes, and microseconds between
+    /// slices.
+    pub(crate) fn toxic(self) -> Option<Toxic> {
+        let positive = |number: i64| u64::try_from(number).unwrap_or(0);
+        let size = |number: i64| u32::try_from(positive(number)).unwrap_or(u32::MAX);
+        let ms = |number: i64| Duration::from_millis(positive(number).min(LONGEST_MS));
+        Some(match self {
             Attributes::Latency { latency, jitter } => {
                 Toxic::Latency { latency: ms(latency), jitter: ms(jitter) }
             }
-            Attributes::Bandwidth { rate } => Toxic::Bandwidth { rate: rate.saturating_mul(1_000) },
+            Attributes::Bandwidth { rate } => Toxic::Bandwidth { rate: positive(rate).saturating_mul(1_000) },
             Attributes::SlowClose { delay } => Toxic::SlowClose { delay: ms(delay) },
             Attributes::Timeout { timeout } => Toxic::Timeout { timeout: ms(timeout) },
             Attributes::ResetPeer { timeout } => Toxic::ResetPeer { timeout: ms(timeout) },
-            Attributes::Slicer { average_size, size_variation, delay } => {
-                Toxic::Slicer { average_size, size_variation, delay: Duration::from_micros(delay) }
-            }
-            Attributes::LimitData { bytes } => Toxic::LimitData { bytes },
-        }
+            Attributes::Slicer { average_size, size_variation, delay } => Toxic::Slicer {
+                average_size: size(average_size),
+                size_variation: size(size_variation),
+                delay: Duration::from_micros(positive(delay).min(LONGEST_MS * 1_000)),
+            },
+            Attributes::LimitData { bytes } => Toxic::LimitData { bytes: positive(bytes) },
+            Attributes::Noop {} => return None,
+        })
     }
 }
 
 /// Returns the direction of a stream's name.
 pub(crate) fn way(stream: &str) -> Option<Way> {
-    match stream {
+    match stream.to_ascii_lowercase().as_str() {
         "upstream" => Some(Way::Up),
         "downstream" => Some(Way::Down),
         _ => None,
     }
 }
 
-/// Returns the stream's name of a direction.
-pub(crate) fn stream(way: Way) -> &'static str {
-    if way == Way::Up { "upstream" } else { "downstream" }
-}
-
-const KINDS: [&str; 7] =
-    ["latency", "bandwidth", "slow_close", "timeout", "reset_peer", "slicer", "limit_data"];
-/// A day.
-const LONGEST_MS: u64 = 86_400_000;
+const KINDS: [&str; 8] =
+    ["latency", "bandwidth", "slow_close", "timeout", "reset_peer", "slicer", "limit_data", "noop"];
+/// A year: a longer time counts as this.
+const LONGEST_MS: u64 = 31_536_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -279,7 +266,9 @@ mod tests {
             assert_eq!(all.parts().0, kind);
         }
         assert_eq!(Attributes::read("down", &Map::new()), Ok(None));
-        assert!(Attributes::read("latency", &given(r#"{"latency": -1}"#)).is_err());
+        let negative = Attributes::read("latency", &given(r#"{"latency": -1}"#)).unwrap().unwrap();
+        let none = Toxic::Latency { latency: Duration::ZERO, jitter: Duration::ZERO };
+        assert_eq!((negative.toxic(), &negative.parts().1["latency"]), (Some(none), &Value::from(-1)));
         assert!(Attributes::read("latency", &given(r#"{"latency": 18446744073709551615}"#)).is_err());
         assert!(Attributes::read("timeout", &given(r#"{"timeout": "soon"}"#)).is_err());
     }

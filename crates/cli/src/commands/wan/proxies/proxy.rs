@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use softtimers_wan::interfaces::{BridgeConfig, Claimed};
+use softtimers_wan::tcp::StreamConfig;
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::{Change, PathConfig, Probability, Wan, Way};
 
 use super::super::args::{overhead, tcp_ends, udp_ends};
 use super::super::carrier::Ends;
 use super::super::control::{Request, request};
-use super::fields::{Attributes, Protocol, ProxyFields, stream};
+use super::fields::{Attributes, Protocol, ProxyFields};
 use super::refusal::{Refusal, bad, gone, refuse};
 use super::registry::Defaults;
 use super::show::{Carried, ProxyReport};
@@ -68,6 +69,8 @@ pub(super) struct NamedToxic {
     pub(super) name: String,
     pub(super) id: u64,
     pub(super) way: Way,
+    /// The stream and the share of connections, as given.
+    pub(super) stream: String,
     pub(super) toxicity: f64,
     pub(super) attributes: Attributes,
 }
@@ -99,8 +102,14 @@ impl Proxy {
     fn ends(&self, defaults: &Defaults) -> Ends {
         match &self.between {
             Between::Sockets(Sockets { listen, upstream, is_udp, .. }) => {
-                let ends = if *is_udp { udp_ends } else { tcp_ends };
-                ends(*listen, *upstream, &defaults.clients)
+                if *is_udp {
+                    return udp_ends(*listen, *upstream, &defaults.clients);
+                }
+                match tcp_ends(*listen, *upstream, &defaults.clients) {
+                    // As in Toxiproxy.
+                    Ends::Tcp(config) => Ends::Tcp(StreamConfig { ends_refused_in_order: true, ..config }),
+                    ends => ends,
+                }
             }
             Between::Interfaces(interfaces) => {
                 let interfaces = interfaces.clone();
@@ -216,8 +225,8 @@ impl Proxy {
         for way in [Way::Up, Way::Down] {
             let these = self.toxics.iter().filter(|toxic| toxic.way == way);
             let doses = these.filter_map(|toxic| {
-                let toxicity = share(toxic.toxicity).ok()?;
-                Some(Dose { id: toxic.id, toxic: toxic.attributes.toxic(), toxicity })
+                let toxicity = share(toxic.toxicity);
+                Some(Dose { id: toxic.id, toxic: toxic.attributes.toxic()?, toxicity })
             });
             worker.tell(Order::Toxics(way, doses.collect()));
         }
@@ -319,7 +328,7 @@ impl NamedToxic {
         json!({
             "name": self.name,
             "type": kind,
-            "stream": stream(self.way),
+            "stream": self.stream,
             "toxicity": self.toxicity,
             "attributes": attributes,
         })
@@ -340,10 +349,7 @@ pub(super) fn unopened() -> Refusal {
     )
 }
 
-/// Returns a share of connections.
-pub(super) fn share(toxicity: f64) -> Result<Probability, Refusal> {
-    if !(0.0..=1.0).contains(&toxicity) {
-        return Err(bad(format_args!("toxicity {toxicity}: from 0 to 1 is allowed")));
-    }
-    Probability::per_billion((toxicity * 1e9) as u32).map_err(bad)
+/// Returns a share of connections: as in Toxiproxy, one above 1 is all of them, one below 0 none.
+fn share(toxicity: f64) -> Probability {
+    Probability::per_billion((toxicity.clamp(0.0, 1.0) * 1e9) as u32).unwrap_or(Probability::NEVER)
 }

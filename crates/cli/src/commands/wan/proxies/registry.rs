@@ -11,7 +11,7 @@ use softtimers_wan::PathConfig;
 use softtimers_wan::interfaces::Claimed;
 
 use super::fields::{Attributes, Protocol, ProxyFields, ToxicChange, ToxicFields, way};
-use super::proxy::{Between, Line, NamedToxic, Proxy, Sockets, share, unopened};
+use super::proxy::{Between, Line, NamedToxic, Proxy, Sockets, unopened};
 use super::refusal::{Refusal, bad, no_proxy, no_toxic, refuse};
 use super::show::{ProxiesReport, ProxyReport};
 use crate::address;
@@ -291,7 +291,8 @@ impl Registry {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         let way = way(&fields.stream)
             .ok_or_else(|| refuse(400, "stream was invalid, can be either upstream or downstream"))?;
-        let attributes = Attributes::read(&fields.kind, &fields.attributes).map_err(bad)?;
+        let attributes =
+            Attributes::read(&fields.kind, &fields.attributes.unwrap_or_default()).map_err(bad)?;
         let attributes = attributes.ok_or_else(|| refuse(400, "invalid toxic type"))?;
         if proxy.protocol() != Protocol::Tcp {
             return Err(refuse(
@@ -309,9 +310,9 @@ impl Registry {
                 "a proxy has at most {MOST_TOXICS} toxics, with names of at most {LONGEST_NAME} bytes"
             )));
         }
-        share(fields.toxicity)?;
         self.serial += 1;
-        let toxic = NamedToxic { name, id: self.serial, way, toxicity: fields.toxicity, attributes };
+        let (stream, toxicity) = (fields.stream, fields.toxicity.unwrap_or(1.0));
+        let toxic = NamedToxic { name, id: self.serial, way, stream, toxicity, attributes };
         let json = toxic.json();
         proxy.toxics.push(toxic);
         proxy.tell_toxics();
@@ -326,9 +327,11 @@ impl Registry {
     ) -> Result<Value, Refusal> {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         let found = proxy.toxics.iter_mut().find(|one| one.name == toxic).ok_or_else(no_toxic)?;
-        let attributes = found.attributes.changed(&change.attributes).map_err(bad)?;
+        let attributes = match &change.attributes {
+            Some(change) => found.attributes.changed(change).map_err(bad)?,
+            None => found.attributes,
+        };
         let toxicity = change.toxicity.unwrap_or(found.toxicity);
-        share(toxicity)?;
         (found.attributes, found.toxicity) = (attributes, toxicity);
         let json = found.json();
         proxy.tell_toxics();
