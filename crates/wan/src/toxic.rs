@@ -70,6 +70,8 @@ pub enum Toxic {
 pub struct Dose {
     /// Identifies it: setting the same number again means the same toxic, perhaps changed.
     pub id: u64,
+    /// Counts its changes: another number is a change, which releases what is held, even if all else is the same.
+    pub revision: u64,
     /// The fault.
     pub toxic: Toxic,
     /// The share of connections that meet it, drawn when a connection and a toxic first meet.
@@ -369,7 +371,12 @@ mod tests {
     }
 
     fn doses(toxics: &[Toxic]) -> Vec<Dose> {
-        let dose = |(toxic, id): (&Toxic, u64)| Dose { id, toxic: *toxic, toxicity: Probability::ALWAYS };
+        let dose = |(toxic, id): (&Toxic, u64)| Dose {
+            id,
+            revision: 0,
+            toxic: *toxic,
+            toxicity: Probability::ALWAYS,
+        };
         toxics.iter().zip(1..).map(dose).collect()
     }
 
@@ -560,6 +567,10 @@ mod tests {
         chain.offer(ZERO, bytes(1));
         chain.set(ZERO + ms(1), &doses(&slow));
         assert_eq!(chain.poll_at(), Some(ZERO + ms(10_000)), "the same is no change");
+        let mut again = super::tests::chain(&slow);
+        again.offer(ZERO, bytes(1));
+        again.set(ZERO + ms(1), &[Dose { revision: 1, ..doses(&slow)[0] }]);
+        assert_eq!(drain(&mut again), [(1, Passed::Bytes(bytes(1)))]);
         chain.set(ZERO + ms(2), &[]);
         chain.offer(ZERO + ms(3), bytes(2));
         assert_eq!(drain(&mut chain), [(2, Passed::Bytes(bytes(1))), (3, Passed::Bytes(bytes(2)))]);
@@ -569,7 +580,7 @@ mod tests {
     #[test]
     fn toxicity_is_a_share_of_the_connections() {
         let toxic = Toxic::Latency { latency: ms(1), jitter: ms(0) };
-        let dose = Dose { id: 1, toxic, toxicity: Probability::per_million(250_000).unwrap() };
+        let dose = Dose { id: 1, revision: 0, toxic, toxicity: Probability::per_million(250_000).unwrap() };
         let met = (0..4_000).filter(|&seed| {
             let mut chain = Chain::new(seed);
             chain.set(ZERO, &[dose]);

@@ -68,6 +68,8 @@ pub(super) struct Line {
 pub(super) struct NamedToxic {
     pub(super) name: String,
     pub(super) id: u64,
+    /// Counts its changes.
+    pub(super) revision: u64,
     pub(super) way: Way,
     /// The stream and the share of connections, as given.
     pub(super) stream: String,
@@ -226,7 +228,8 @@ impl Proxy {
             let these = self.toxics.iter().filter(|toxic| toxic.way == way);
             let doses = these.filter_map(|toxic| {
                 let toxicity = share(toxic.toxicity);
-                Some(Dose { id: toxic.id, toxic: toxic.attributes.toxic()?, toxicity })
+                let NamedToxic { id, revision, .. } = *toxic;
+                Some(Dose { id, revision, toxic: toxic.attributes.toxic()?, toxicity })
             });
             worker.tell(Order::Toxics(way, doses.collect()));
         }

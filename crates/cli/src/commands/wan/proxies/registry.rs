@@ -312,7 +312,7 @@ impl Registry {
         }
         self.serial += 1;
         let (stream, toxicity) = (fields.stream, fields.toxicity.unwrap_or(1.0));
-        let toxic = NamedToxic { name, id: self.serial, way, stream, toxicity, attributes };
+        let toxic = NamedToxic { name, id: self.serial, revision: 0, way, stream, toxicity, attributes };
         let json = toxic.json();
         proxy.toxics.push(toxic);
         proxy.tell_toxics();
@@ -333,6 +333,7 @@ impl Registry {
         };
         let toxicity = change.toxicity.unwrap_or(found.toxicity);
         (found.attributes, found.toxicity) = (attributes, toxicity);
+        found.revision += 1;
         let json = found.json();
         proxy.tell_toxics();
         Ok(json)
