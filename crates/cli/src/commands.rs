@@ -28,6 +28,7 @@ use softtimers_run::output::{Output, print};
 use softtimers_run::{Command as _, carry_out, program};
 
 use crate::args::lay_out;
+use crate::descriptors;
 
 use bench::args::{BenchArgs, BenchPlan};
 use bench::run::Overload;
@@ -45,12 +46,13 @@ use recv::args::{Recv, RecvArgs};
 use replay::args::{Replay, ReplayArgs};
 use send::args::{Send, SendArgs};
 use send::generate::Generate;
-use wan::args::{WanArgs, WanPlan};
+use wan::args::WanArgs;
+use wan::inside::roles;
 use wan::inside::roles::Role;
-use wan::inside::{self, roles};
-use wan::proxies::args::ProxiesPlan;
+use wan::plan::WanPlan;
+use wan::proxies::plan::ProxiesPlan;
 use wan::proxies::run::Proxies;
-use wan::run::Emulator;
+use wan::run::{Emulator, run_behind};
 use wan::self_test::SelfTest;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
@@ -165,7 +167,7 @@ pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs the command; that of `wan -- CMD` has an exit code of its own.
 fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Wan(args) if !args.command.is_empty() => inside::run(args),
+        Command::Wan(args) if !args.command.is_empty() => run_behind(WanPlan::new(args)?),
         Command::WanInside(role) => roles::run(role),
         // Words before the command's name are not among those of `papers::words`.
         Command::Probe(args) | Command::Sim(args) | Command::Noise(args) | Command::Report(args) => {
@@ -192,7 +194,13 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
             carry_out(&mut Proxies::new(ProxiesPlan::new(args)?))
         }
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
-        Command::Forward(args) => carry_out(&mut ForwardPlan::new(args)?),
+        Command::Forward(args) => {
+            if args.udp.is_some() {
+                // Each client takes one.
+                descriptors::raise();
+            }
+            carry_out(&mut ForwardPlan::new(args)?)
+        }
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),
         Command::Doctor(args) => carry_out(&mut Doctor::from(args)),
         Command::Bench(args) => carry_out(&mut Overload::new(BenchPlan::new(args)?)?),

@@ -14,6 +14,7 @@ mod address;
 mod args;
 mod commands;
 mod control;
+mod descriptors;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod user_command;

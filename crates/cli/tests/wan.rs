@@ -8,6 +8,8 @@ mod delays;
 mod inside;
 #[path = "wan/interfaces.rs"]
 mod interfaces;
+#[path = "wan/limits.rs"]
+mod limits;
 #[path = "wan/named.rs"]
 mod named;
 #[path = "wan/peer.rs"]
@@ -438,6 +440,10 @@ fn what_makes_no_sense_is_refused() {
     let base = "wan --listen 127.0.0.1:0 --to 127.0.0.1:9";
     for (line, part) in [
         ("wan --listen 127.0.0.1:0".to_owned(), "--to"),
+        ("wan".to_owned(), "'-- CMD' runs a command behind the path"),
+        ("wan 3g".to_owned(), "--profile 3g sets that network"),
+        ("wan --rtt 80ms curl example.org".to_owned(), "wan --rtt 80ms -- curl example.org"),
+        (format!("{base} -b 1M"), "iperf3's 1M is 1Mbit"),
         ("wan --self-test --control x".to_owned(), "--control"),
         ("wan --listen 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public"),
         ("wan --listen 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),

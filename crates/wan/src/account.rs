@@ -23,6 +23,8 @@ pub struct Counters {
     pub aqm_drops: u64,
     /// Dropped because the path held all that it may: the emulator's own limit.
     pub overflowed: u64,
+    /// Packets that have left the bottleneck, those lost behind it included.
+    pub passed: u64,
     /// Lost behind the bottleneck.
     pub lost: u64,
     /// Held now: waiting, on the link, or under way.

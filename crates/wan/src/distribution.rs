@@ -42,7 +42,7 @@ impl DelayTable {
     pub const ONE: i32 = 8_192;
 
     /// The most quantiles, as in netem.
-    pub const MOST: usize = 16_384;
+    pub const MOST_QUANTILES: usize = 16_384;
 
     /// Parses a file: whole numbers between spaces, and lines that begin with `#`. Their order does not matter.
     ///
@@ -62,7 +62,7 @@ impl DelayTable {
                         String::from_utf8_lossy(&word[..word.len().min(20)]).escape_debug().to_string();
                     return Err(DelayTableError { line: number, problem: Problem::NoNumber(word) });
                 };
-                if quantiles.len() == Self::MOST {
+                if quantiles.len() == Self::MOST_QUANTILES {
                     return Err(DelayTableError { line: number, problem: Problem::TooMany });
                 }
                 quantiles.push(i32::from(value));
@@ -77,7 +77,7 @@ impl DelayTable {
 
     /// Parses a histogram: lines with a value in sizes, a comma, and a count. Values may have fractions and signs;
     /// lines that begin with `#`, and a first line that begins with a letter, are skipped. Counts that sum to more than
-    /// [`MOST`](Self::MOST) are scaled to that number of quantiles.
+    /// [`MOST_QUANTILES`](Self::MOST_QUANTILES) are scaled to that number of quantiles.
     ///
     /// ```
     /// let table = softtimers_wan::DelayTable::histogram(b"ms,packets\n0,70\n1,20\n2.5,10\n")?;
@@ -103,7 +103,7 @@ impl DelayTable {
         }
         bins.sort_unstable();
         let total: u128 = bins.iter().map(|&(_, count)| u128::from(count)).sum();
-        let quantiles = total.min(Self::MOST as u128);
+        let quantiles = total.min(Self::MOST_QUANTILES as u128);
         if quantiles == 0 {
             return Err(DelayTableError { line: last, problem: Problem::Empty });
         }
@@ -220,7 +220,7 @@ impl fmt::Display for DelayTableError {
                     "{line}: a value from -{MOST_SIZES} to {MOST_SIZES}, a comma and a whole number are needed"
                 )
             }
-            Problem::TooMany => write!(f, "more than {} numbers", DelayTable::MOST),
+            Problem::TooMany => write!(f, "more than {} numbers", DelayTable::MOST_QUANTILES),
             Problem::Empty => {
                 f.write_str("no number; a table of netem has some thousands, a histogram a count above zero")
             }
@@ -338,13 +338,13 @@ mod tests {
             let file: String = bins.iter().map(|(value, count)| format!("{value}.5 , {count}\r\n")).collect();
             let table = DelayTable::histogram(file.as_bytes()).unwrap();
             let total: u64 = bins.iter().map(|&(_, count)| count).sum();
-            let is_exact = total <= DelayTable::MOST as u64;
+            let is_exact = total <= DelayTable::MOST_QUANTILES as u64;
             assert_eq!(is_exact, seed % 2 == 0);
             for &(value, count) in &bins {
                 let deviation = (f64::from(value) + if value < 0 { -0.5 } else { 0.5 }) * 8_192.0;
                 let (_, parts) = table.below(deviation as i32);
                 let expected = (u128::from(count) << 32) / u128::from(total);
-                let quantile = if is_exact { 1 } else { (1 << 32) / DelayTable::MOST as u128 };
+                let quantile = if is_exact { 1 } else { (1 << 32) / DelayTable::MOST_QUANTILES as u128 };
                 assert!(u128::from(parts).abs_diff(expected) <= quantile, "seed {seed}: {parts} {expected}");
             }
         }
@@ -377,7 +377,7 @@ mod tests {
             let problem = DelayTable::parse(file).unwrap_err().to_string();
             assert!(problem.starts_with(begin), "{problem}");
         }
-        let many = "1 ".repeat(DelayTable::MOST + 1);
+        let many = "1 ".repeat(DelayTable::MOST_QUANTILES + 1);
         assert!(DelayTable::parse(many.as_bytes()).unwrap_err().to_string().contains("more than 16384"));
         assert_eq!(DelayTable::parse(b"3 -1\t2\r\n#x\n-4").unwrap().0[..], [-4, -1, 2, 3]);
     }

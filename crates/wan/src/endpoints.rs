@@ -271,7 +271,8 @@ impl Endpoints {
     fn resend(&mut self, way: Way, left: Timestamp, mut segment: Segment) {
         let delays = WAYS.iter().map(|&way| self.wan.direction(way).path().delay);
         let trip = delays.fold(Duration::ZERO, Duration::saturating_add);
-        let wait = trip.max(SHORTEST).saturating_mul(1 << segment.losses.min(20)).min(LONGEST.max(trip));
+        let wait =
+            trip.max(SHORTEST).saturating_mul(1 << segment.losses.min(20)).min(LONGEST_REPAIR.max(trip));
         segment.losses += 1;
         self.serial += 1;
         self.outgoing[index(way)].lost.insert((left + wait, self.serial), segment);
@@ -322,4 +323,4 @@ const WAYS: [Way; 2] = [Way::Up, Way::Down];
 /// The shortest time after which a loss is noticed.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest time between two retransmissions (RFC 6298, section 2.5).
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_REPAIR: Duration = Duration::from_secs(60);

@@ -47,41 +47,41 @@
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
-pub mod account;
-pub mod aqm;
-pub mod bottleneck;
-pub mod change;
-pub mod delay;
-pub mod direction;
-pub mod distribution;
+mod account;
+mod aqm;
+mod bottleneck;
+mod change;
+mod delay;
+mod direction;
+mod distribution;
 #[cfg(feature = "tokio")]
 mod endpoints;
 #[cfg(any(target_os = "linux", feature = "tokio"))]
 mod flow;
-pub mod incidence;
+mod incidence;
 #[cfg(target_os = "linux")]
 pub mod inside;
 #[cfg(target_os = "linux")]
 pub mod interfaces;
 #[cfg(target_os = "linux")]
-pub mod live;
-pub mod loss;
-pub mod path;
-pub mod probability;
+mod live;
+mod loss;
+mod path;
+mod probability;
 #[doc(hidden)]
 pub mod properties;
-pub mod queue;
-pub mod scenario;
-pub mod slots;
+mod queue;
+mod scenario;
+mod slots;
 #[cfg(target_os = "linux")]
 pub mod tcp;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod toxic;
-pub mod trace;
+mod trace;
 #[cfg(target_os = "linux")]
 pub mod udp;
-pub mod wan;
+mod wan;
 
 #[doc(inline)]
 pub use account::{Counters, Measured};
@@ -99,6 +99,9 @@ pub use direction::{Admission, Delivery, Direction, Traits};
 pub use distribution::{DelayTable, DelayTableError};
 #[doc(inline)]
 pub use incidence::Incidence;
+#[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use live::{Carried, Ended};
 #[doc(inline)]
 pub use loss::{GilbertElliott, Loss};
 #[doc(inline)]

@@ -33,5 +33,3 @@ mod relay;
 
 pub use relay::Relay;
 pub use softtimers_net::relay::{ClientLimits, NotSent, RelayConfig, RelayStats};
-
-pub use crate::live::{Carried, Ended};

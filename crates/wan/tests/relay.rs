@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, LoopStats, Monotonic};
-use softtimers_wan::udp::{Carried, ClientLimits, Ended, NotSent, Relay, RelayConfig, RelayStats};
-use softtimers_wan::{Counters, PathConfig, Probability, Wan, WanBuilder, Way};
+use softtimers_wan::udp::{ClientLimits, NotSent, Relay, RelayConfig, RelayStats};
+use softtimers_wan::{Carried, Counters, Ended, PathConfig, Probability, Wan, WanBuilder, Way};
 
 /// A relay in a thread of its own, which ends with the test.
 struct Running {

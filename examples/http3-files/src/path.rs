@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use example_harness::Spacing;
-use softtimers_wan::udp::{Carried, Relay, RelayConfig};
+use softtimers_wan::Carried;
+use softtimers_wan::udp::{Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 
 use crate::client::ROOM;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_measure::processor::Processor;
-use softtimers_wan::udp::{Carried, Relay, RelayConfig};
+use softtimers_wan::Carried;
+use softtimers_wan::udp::{Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 
 /// A slow link with a queue, and the round trip without queueing.

@@ -18,9 +18,9 @@ use crate::common::{command, skipped, stderr};
 pub(crate) const NOBODY: u32 = 65_534;
 
 /// A place that nobody may write to and read from, with a copy of the command.
-pub(crate) struct Place(pub(crate) PathBuf);
+pub(crate) struct ScratchDirectory(pub(crate) PathBuf);
 
-impl Place {
+impl ScratchDirectory {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Place {
         if geteuid().is_root() {
             std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        Place(path)
+        ScratchDirectory(path)
     }
 
     /// `wan` by a user without rights.
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -96,7 +96,7 @@ fn curl_meets_the_path_as_a_user_without_rights() {
     if lacks("python3") || lacks("curl") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     fs::write(place.0.join("served"), vec![7; 200_000]).unwrap();
     let words = [
         "--peer",
@@ -133,7 +133,7 @@ fn iperf3_gets_no_more_than_the_rate() {
     if lacks("iperf3") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let words = ["--peer", "iperf3 -s", "--", "iperf3", "-c", "peer", "-t", "2", "-J"];
     let Some(output) = place.run("--rtt 10ms --rate 5Mbit --queue 50ms", &words) else { return };
     assert!(output.status.success(), "{}", text(&output.stdout));
@@ -150,7 +150,7 @@ fn joined_frames_are_carried_whole_unless_packets_matter() {
     if lacks("iperf3") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let words = ["--peer", "iperf3 -s", "--", "iperf3", "-c", "peer", "-n", "20M", "-J"];
     let flags = ["--rtt 2ms --summary whole.json", "--rtt 2ms -b 1Gbit --summary cut.json"];
     for (flags, name, is_whole) in [(flags[0], "whole.json", true), (flags[1], "cut.json", false)] {
@@ -170,7 +170,7 @@ fn git_clones_through_losses() {
     if lacks("git") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let prepare = "git init -q served && cd served && git config user.email a@b.invalid && git config user.name a && \
                    git commit -q --allow-empty -m one && cd .. && exec git daemon --export-all --base-path=. --reuseaddr";
     let words = ["--peer", prepare, "--", "git", "clone", "-q", "git://peer/served", "cloned"];
@@ -187,7 +187,7 @@ fn names_are_asked_for_through_a_gateway() {
     if lacks("dig") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     // An answer is not needed, and may not be available here: that somebody answers is.
     let words = ["--", "dig", "+time=3", "+tries=1", "softtimers.invalid"];
     let Some(output) = place.run("--rtt 20ms --summary summary.json", &words) else { return };
@@ -213,7 +213,7 @@ fn a_server_of_this_machine_is_reached_only_if_allowed() {
             let _ = client.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nhere");
         }
     });
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let allowed = ["--host-loopback", "--", "curl", "-s", &format!("http://host:{port}/")];
     let Some(output) = place.run("", &allowed) else { return };
     assert_eq!(text(&output.stdout), "here", "{}", stderr(&output));
@@ -224,7 +224,7 @@ fn a_server_of_this_machine_is_reached_only_if_allowed() {
 
 #[test]
 fn exit_codes_and_signals_are_those_of_the_command() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let peer = ["--peer", PEER];
     let ended = |script: &str| place.run("", &[&peer[..], &["--", "sh", "-c", script]].concat());
     let Some(output) = ended("echo out; echo err >&2; exit 9") else { return };
@@ -240,7 +240,7 @@ fn exit_codes_and_signals_are_those_of_the_command() {
 
 #[test]
 fn the_command_is_the_same_user_and_inherits_nothing() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let script = "id -u; grep -e CapEff -e NoNewPrivs -e Seccomp: /proc/self/status; pwd; env | sort; ls /proc/self/fd";
     let mut outside = Command::new("sh");
     outside.args(["-c", script]).current_dir(&place.0).env("HOME", &place.0).stdin(Stdio::null());
@@ -282,7 +282,7 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
 
 #[test]
 fn a_signal_reaches_the_command() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let script = "trap 'exit 5' TERM; trap 'exit 6' INT; : > ready; while :; do sleep 0.1; done";
     for (sent, code) in [(Signal::TERM, 5), (Signal::INT, 6)] {
         let sign = place.0.join("ready");
@@ -299,7 +299,7 @@ fn a_signal_reaches_the_command() {
 /// The command has become the leader of a session of its own, as a service does, and is found by nobody any more.
 #[test]
 fn nothing_is_left_behind() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let name = place.0.join("stays").into_os_string();
     std::os::unix::fs::symlink("/bin/sleep", &name).unwrap();
     let script = format!("setsid {} 300 & : > ready; sleep 300", name.to_string_lossy());
@@ -327,7 +327,7 @@ fn nothing_is_left_behind() {
 }
 
 /// The processes whose parent this is, with their words.
-fn children(parent: u32) -> Vec<(u32, String)> {
+pub(crate) fn children(parent: u32) -> Vec<(u32, String)> {
     let of = |process: fs::DirEntry| {
         let id = process.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(process.path().join("stat")).ok()?;
@@ -345,7 +345,7 @@ fn a_gateway_ends_with_the_run_also_without_its_helper() {
     if lacks("pasta") && lacks("slirp4netns") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let sign = place.0.join("ready");
     let words = ["--", "sh", "-c", ": > ready; exec sleep 300"];
     let Some(mut child) = started(place.wan("", &words), &sign) else { return };
@@ -386,7 +386,7 @@ fn what_makes_no_sense_beside_a_command_is_refused() {
 
 #[test]
 fn a_missing_peer_or_gateway_is_named() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let Some(output) = place.run("", &["--peer", "exit 3", "--", "true"]) else { return };
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--peer: the command ended before CMD began: exit status: 3"));

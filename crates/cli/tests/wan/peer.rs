@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::{skipped, stderr};
-use crate::inside::{NOBODY, PEER, Place, lacks, signal, started, text};
+use crate::inside::{NOBODY, PEER, ScratchDirectory, lacks, signal, started, text};
 
 /// Nobody listens, so that CMD would begin after ten seconds.
 #[test]
 fn a_signal_before_the_command_begins_ends_the_run() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let words = ["--peer", ": > ready; exec sleep 60", "--", "sh", "-c", ": > begun"];
     for sent in [Signal::TERM, Signal::INT] {
         let sign = place.0.join("ready");
@@ -26,7 +26,7 @@ fn a_signal_before_the_command_begins_ends_the_run() {
 /// As Ctrl-C at a terminal, which strikes the whole group.
 #[test]
 fn a_key_does_not_strike_the_peer() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let peer = format!("trap ': > struck; exit' INT; ({PEER}) & while :; do sleep 0.1; done");
     let script = "trap 'sleep 0.5; exit 6' INT; : > ready; while :; do sleep 0.1; done";
     let mut wan = place.wan("", &["--peer", &peer, "--", "sh", "-c", script]);
@@ -39,7 +39,7 @@ fn a_key_does_not_strike_the_peer() {
 
 #[test]
 fn a_peer_may_put_itself_into_the_background() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let peer = format!("({PEER}) < /dev/null > /dev/null 2>&1 &");
     let Some(output) = place.run("", &["--peer", &peer, "--", "sh", "-c", "exit 9"]) else { return };
     assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
@@ -47,7 +47,7 @@ fn a_peer_may_put_itself_into_the_background() {
 
 #[test]
 fn names_of_the_path_come_before_those_of_this_machine() {
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let Some(output) = place.run("", &["--peer", PEER, "--", "cat", "/etc/hosts"]) else { return };
     let hosts = text(&output.stdout);
     assert!(hosts.starts_with("10.0.2.2 peer\n10.0.2.100 near\n"), "{hosts}{}", stderr(&output));
@@ -59,7 +59,7 @@ fn a_run_that_breaks_off_is_no_signal_of_the_command() {
     if lacks("strace") {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     let wan = place.wan("", &["--peer", PEER, "--", "sleep", "300"]);
     let waits = "epoll_wait,epoll_pwait,epoll_pwait2";
     let mut strace = Command::new("strace");

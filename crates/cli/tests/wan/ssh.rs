@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::{skipped, stderr};
-use crate::inside::{Place, lacks, text};
+use crate::inside::{ScratchDirectory, lacks, text};
 
 /// Without the rights of root `sshd` serves the user who started it, and its own `sftp` needs no shell.
 const SERVER: &str = "\
@@ -25,7 +25,7 @@ fn sftp_fetches_a_file_through_losses() {
     if lacks("sftp") || lacks("ssh-keygen") || (no_server && lacks("sshd")) {
         return;
     }
-    let place = Place::new();
+    let place = ScratchDirectory::new();
     fs::write(place.0.join("served"), vec![7; 100_000]).unwrap();
     fs::write(place.0.join("orders"), format!("get {0}/served {0}/got\n", place.0.display())).unwrap();
     let options = [

@@ -16,7 +16,8 @@ use quinn::{
 };
 use rcgen::{CertificateParams, KeyPair};
 use softtimers_quinn::{EvenCubic, SmoothController, SmoothRuntime};
-use softtimers_wan::udp::{Carried, Relay, RelayConfig};
+use softtimers_wan::Carried;
+use softtimers_wan::udp::{Relay, RelayConfig};
 use softtimers_wan::{PathConfig, Wan, Way};
 
 /// No test waits longer for anything.
@@ -153,7 +154,7 @@ impl Path {
                         arrivals.push(packet.offered.as_nanos());
                     }
                 };
-                if relay.run_observed(Some(until), note).unwrap() == softtimers_wan::udp::Ended::Watched(7) {
+                if relay.run_observed(Some(until), note).unwrap() == softtimers_wan::Ended::Watched(7) {
                     break;
                 }
             }

@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use softtimers_wan::udp::{ClientLimits, Ended, Relay, RelayConfig, RelayStats};
+use softtimers_wan::Ended;
+use softtimers_wan::udp::{ClientLimits, Relay, RelayConfig, RelayStats};
 use softtimers_wan::{Wan, Way};
 
 use crate::harness::{Pair, WAIT, receive, run, send};

@@ -59,6 +59,9 @@ pub struct Series {
     pub unfit: Option<Reason>,
     /// The points in the units of the axes, in order. Invalid numbers are left out.
     pub points: Vec<(f64, f64)>,
+    /// The points that no line joins with the one before, because nothing was measured between them.
+    #[serde(skip)]
+    pub breaks: Vec<usize>,
 }
 
 /// The mark by which points are drawn.
@@ -172,7 +175,12 @@ impl Series {
     ) -> Self {
         let sane = |value: f64| value.is_finite() && value.abs() < LARGEST;
         let points = points.into_iter().filter(|&(x, y)| sane(x) && sane(y)).take(MOST_POINTS).collect();
-        Series { name: name.into(), mark, colour, unfit: None, points }
+        Series { name: name.into(), mark, colour, unfit: None, points, breaks: vec![] }
+    }
+
+    /// Begins the line anew at these points.
+    pub fn broken_at(self, breaks: Vec<usize>) -> Self {
+        Series { breaks, ..self }
     }
 
     /// Marks it as based on a run that cannot be compared for this reason, if there is one.

@@ -96,7 +96,11 @@ fn marks(svg: &mut Markup, series: &Series, pixels: &[Pixel], marked: impl IntoI
         let mut path = |class: &str, path: &str| svg.void("path", &[("class", class), ("d", path)]);
         if let Mark::Line | Mark::Rule = series.mark {
             let joined = pixels.iter().enumerate().fold(String::new(), |mut path, (at, (x, y))| {
-                let _ = write!(path, "{}{x:.1},{y:.1}", if at == 0 { 'M' } else { 'L' });
+                let _ = write!(
+                    path,
+                    "{}{x:.1},{y:.1}",
+                    if at == 0 || series.breaks.contains(&at) { 'M' } else { 'L' }
+                );
                 path
             });
             path(if series.mark == Mark::Rule { "rule" } else { "line" }, &joined);

@@ -126,8 +126,12 @@ impl<P> FqCodel<P> {
                 continue;
             }
             let mut codel = std::mem::take(&mut flow.codel);
-            let mut one =
-                One { queue: &mut flow.queue, bytes: &mut flow.bytes, packets: &mut self.packets, accounts };
+            let mut one = FlowQueue {
+                queue: &mut flow.queue,
+                bytes: &mut flow.bytes,
+                packets: &mut self.packets,
+                accounts,
+            };
             let packet = codel.dequeue(&config.codel, now, &mut one);
             flow.codel = codel;
             match packet {
@@ -164,15 +168,15 @@ impl<P> FqCodel<P> {
     }
 }
 
-/// One flow's queue, as its CoDel sees it.
-struct One<'a, P, A> {
+/// FlowQueue flow's queue, as its CoDel sees it.
+struct FlowQueue<'a, P, A> {
     queue: &'a mut VecDeque<P>,
     bytes: &'a mut u64,
     packets: &'a mut u64,
     accounts: &'a mut A,
 }
 
-impl<P, A: Accounts<P>> Store for One<'_, P, A> {
+impl<P, A: Accounts<P>> Store for FlowQueue<'_, P, A> {
     type Packet = P;
 
     fn pop(&mut self) -> Option<P> {
@@ -215,7 +219,7 @@ mod tests {
     type Packet = (u64, u64, Timestamp, u64);
 
     /// The longest packet.
-    const LONGEST: u64 = 1_518;
+    const LONGEST_PACKET: u64 = 1_518;
 
     #[derive(Default)]
     struct Counted {
@@ -233,7 +237,7 @@ mod tests {
         }
 
         fn is_short(&self, bytes: u64) -> bool {
-            bytes <= LONGEST
+            bytes <= LONGEST_PACKET
         }
 
         fn left(&mut self, _: &Packet) {
@@ -291,7 +295,7 @@ mod tests {
                 let (queue, codel) = self.queues.get_mut(&name).unwrap();
                 let length = |number: u64| self.lengths[number as usize];
                 let is_short = |left: &VecDeque<Stamped>| {
-                    left.iter().map(|&(number, _)| length(number)).sum::<u64>() <= LONGEST
+                    left.iter().map(|&(number, _)| length(number)).sum::<u64>() <= LONGEST_PACKET
                 };
                 if let Some(number) = codel.dequeue(now, queue, &mut self.dropped, is_short) {
                     *credits -= length(number) as i64;
@@ -404,7 +408,7 @@ mod tests {
         assert_eq!(rest.len(), 236);
     }
 
-    /// One flow sends twice the link's rate; another sends a packet now and then.
+    /// FlowQueue flow sends twice the link's rate; another sends a packet now and then.
     #[test]
     fn codel_drops_from_the_flow_that_waits() {
         let (config, mut counted) = (FqCodelConfig::default(), Counted::default());

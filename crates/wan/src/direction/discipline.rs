@@ -61,7 +61,7 @@ impl<T: Clone> Store for Direction<T> {
     }
 
     fn is_short(&self) -> bool {
-        self.waiting_bytes <= LONGEST + u64::from(self.path.overhead)
+        self.waiting_bytes <= LONGEST_PACKET + u64::from(self.path.overhead)
     }
 
     fn mark(&mut self, packet: &mut Packet<T>) -> bool {
@@ -89,7 +89,7 @@ impl<T: Clone> Accounts<Packet<T>> for Direction<T> {
     }
 
     fn is_short(&self, bytes: u64) -> bool {
-        bytes <= LONGEST + u64::from(self.path.overhead)
+        bytes <= LONGEST_PACKET + u64::from(self.path.overhead)
     }
 
     fn left(&mut self, packet: &Packet<T>) {
@@ -107,4 +107,4 @@ impl<T: Clone> Accounts<Packet<T>> for Direction<T> {
 
 /// The usual maximum packet, in bytes of Ethernet with a tag: when no more is waiting, a drop would leave the link
 /// idle.
-const LONGEST: u64 = 1_518;
+const LONGEST_PACKET: u64 = 1_518;

@@ -46,6 +46,7 @@ impl<T: Clone> Direction<T> {
     /// Handles a packet that is through the bottleneck.
     fn leave(&mut self, done: Timestamp, packet: Packet<T>) {
         let bytes = packet.bytes;
+        self.counters.passed += 1;
         if self.path.outage || self.loss.next(&self.path.loss) {
             self.held_bytes -= u64::from(bytes);
             self.counters.held -= 1;

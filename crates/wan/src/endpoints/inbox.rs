@@ -16,7 +16,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Stores a datagram that has come, and returns the wakers that wait for one.
     pub(crate) fn take(&mut self, bytes: Box<[u8]>) -> Vec<Waker> {
-        if self.is_closed || self.bytes + bytes.len() > ROOM || self.datagrams.len() == MOST {
+        if self.is_closed || self.bytes + bytes.len() > ROOM || self.datagrams.len() == MOST_DATAGRAMS {
             self.missed += 1;
             return Vec::new();
         }
@@ -57,4 +57,4 @@ impl Inbox {
 /// The most bytes waiting to be read.
 const ROOM: usize = 4 << 20;
 /// The most datagrams waiting to be read.
-const MOST: usize = 1 << 16;
+const MOST_DATAGRAMS: usize = 1 << 16;

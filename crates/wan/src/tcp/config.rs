@@ -18,6 +18,8 @@ pub struct StreamConfig {
     pub events: LoopConfig,
     /// Ends a client's connection in order when the upstream refuses it, as proxies do, and not by a reset.
     pub ends_refused_in_order: bool,
+    /// Called when a client first has to wait because the system has no descriptor for it.
+    pub on_first_wait: Option<fn()>,
     /// Called with the upstream's address when it first refuses a connection.
     pub on_first_refused: Option<fn(SocketAddr)>,
 }
@@ -31,6 +33,7 @@ impl StreamConfig {
             limits: StreamLimits::default(),
             events: LoopConfig::default(),
             ends_refused_in_order: false,
+            on_first_wait: None,
             on_first_refused: None,
         }
     }
@@ -72,7 +75,7 @@ pub struct StreamStats {
     pub expired: u64,
     /// Connections for which there was no room; reset at once.
     pub refused: u64,
-    /// Times that the system had no descriptor for another connection, which then waited.
+    /// Times that the system had not two descriptors for another connection, which then waited in the kernel's queue.
     pub no_socket: u64,
     /// Connections that the upstream refused.
     pub upstream_refused: u64,

@@ -24,6 +24,8 @@ pub(super) struct Connection {
     pub(super) serial: u64,
     pub(super) flows: [Flow; 2],
     sides: [Side; 2],
+    /// The socket towards the upstream, opened before the client was accepted, until it connects.
+    towards: Option<OwnedFd>,
     /// Whether each direction is in line for the path.
     pub(super) in_line: [bool; 2],
     /// The time at which a byte last came or went.
@@ -64,14 +66,15 @@ impl Connection {
     pub(super) fn new(
         now: Timestamp,
         serial: u64,
-        client: TcpStream,
+        [client, towards]: [OwnedFd; 2],
         chains: [Chain; 2],
         ends_in_order: bool,
     ) -> Self {
         Connection {
             serial,
             flows: [Flow::opening(), Flow::default()],
-            sides: [Side { socket: Some(client), ..Side::default() }, Side::default()],
+            sides: [Side { socket: Some(client.into()), ..Side::default() }, Side::default()],
+            towards: Some(towards),
             in_line: [false; 2],
             moved: now,
             expiry: None,
@@ -94,15 +97,15 @@ impl Connection {
     ) -> io::Result<()> {
         let chain = &mut self.chains[flow(way)];
         match load {
-            Load::Open => match begin_to_connect(upstream) {
-                Ok(socket) => {
-                    self.sides[1] = Side { socket: Some(socket), connecting: true, watched: None };
+            Load::Open => {
+                match self.towards.take().map_or(Ok(None), |socket| begin(socket, upstream).map(Some)) {
+                    Ok(socket) => self.sides[1] = Side { socket, connecting: true, watched: None },
+                    Err(error) => {
+                        self.refuse(1);
+                        return Err(error);
+                    }
                 }
-                Err(error) => {
-                    self.refuse(1);
-                    return Err(error);
-                }
-            },
+            }
             Load::Bytes(bytes) if chain.is_clear() => self.flows[flow(way)].arrive(bytes),
             Load::Bytes(bytes) => chain.offer(now, bytes),
             Load::End(End::Finished) if chain.is_clear() => self.flows[flow(way)].arrive_end(),
@@ -228,9 +231,9 @@ impl Connection {
     pub(super) fn standing(&self) -> Standing {
         if self.was_reset {
             Standing::Reset
-        } else if self.was_closed && !self.flows.iter().any(Flow::has_backlog) {
-            Standing::Closed
-        } else if self.was_refused && self.flows[1].is_over {
+        } else if (self.was_closed && !self.flows.iter().any(Flow::has_backlog))
+            || (self.was_refused && self.flows[1].is_over)
+        {
             Standing::Closed
         } else if self.flows.iter().all(|flow| flow.is_over) {
             // If a side failed, its reset is still on the path.
@@ -289,10 +292,14 @@ pub(super) fn flow(way: Way) -> usize {
     if way == Way::Up { 0 } else { 1 }
 }
 
-fn begin_to_connect(upstream: SocketAddr) -> io::Result<TcpStream> {
+/// Opens a socket that can connect to this address.
+pub(super) fn open_towards(upstream: SocketAddr) -> io::Result<OwnedFd> {
     let family = if upstream.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+fn begin(socket: OwnedFd, upstream: SocketAddr) -> io::Result<TcpStream> {
     match connect(&socket, &upstream) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
         Err(error) => Err(error.into()),

@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use softtimers::{Interest, Slack, Timestamp, Token};
+use softtimers::{Interest, Slack, TimerId, Timestamp, Token};
 use softtimers_core::Random;
 use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
-use super::connection::{Connection, Standing, flow, reset};
+use super::connection::{Connection, Standing, flow, open_towards, reset};
 use crate::flow::Load;
 use crate::live::{Carried, Ended, Live, Next, controls};
 use crate::toxic::{Chain, Dose};
@@ -55,6 +56,10 @@ pub struct Relay {
     live: Live<Chunk, Event>,
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
+    /// The other descriptor of the next connection: a client is accepted only when there are two.
+    reserved: Option<OwnedFd>,
+    /// The timer for accepting again, while clients wait for descriptors.
+    accept_at: Option<TimerId>,
     serial: u64,
     /// The connections that wait for room on the path, each way: they take turns.
     line: [VecDeque<ConnectionId>; 2],
@@ -118,6 +123,8 @@ impl Relay {
             live,
             slots: Vec::new(),
             free: Vec::new(),
+            reserved: None,
+            accept_at: None,
             serial: 0,
             line: Default::default(),
             buffer: vec![0; READ].into(),
@@ -206,10 +213,7 @@ impl Relay {
                 }
                 Next::Due(Event::Expiry(connection)) => self.expire(connection),
                 Next::Due(Event::Toxic(connection)) => self.let_through(connection),
-                Next::Due(Event::Accept) => {
-                    // If it fails, no client can connect any more; watched descriptors must still be served.
-                    let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
-                }
+                Next::Due(Event::Accept) => self.accept_again(),
                 Next::Path => {}
             }
             self.deliver(&mut observe);
@@ -227,23 +231,21 @@ impl Relay {
 
     fn accept(&mut self) {
         for _ in 0..BATCH {
-            match self.listen.accept() {
-                Ok((client, _)) if self.stats.connections < self.config.limits.most => self.open(client),
-                Ok((client, _)) => {
+            let accepted = self.reserve().and_then(|()| Ok(self.listen.accept()?.0));
+            match accepted {
+                Ok(client) if self.stats.connections < self.config.limits.most => self.open(client),
+                Ok(client) => {
                     self.stats.refused += 1;
                     reset(client);
                 }
                 Err(error) => {
-                    // A connection that is already gone does not count; without a descriptor the next one waits in the
-                    // kernel.
+                    // A connection that is already gone does not count.
                     let none_left = matches!(
                         error.raw_os_error(),
                         Some(TOO_MANY | TOO_MANY_IN_SYSTEM | NO_BUFFERS | NO_MEMORY)
                     );
-                    if none_left && self.live.events.deregister(&self.listen).is_ok() {
-                        self.stats.no_socket += 1;
-                        let again = self.now() + ACCEPT_AGAIN;
-                        self.live.schedule(again, Slack::within(ACCEPT_AGAIN), Event::Accept);
+                    if none_left {
+                        self.wait_for_descriptors();
                     }
                     return;
                 }
@@ -251,10 +253,38 @@ impl Relay {
         }
     }
 
+    /// Opens the socket towards the upstream for the next client: one that was accepted without it would be reset, and
+    /// the upstream blamed.
+    fn reserve(&mut self) -> io::Result<()> {
+        if self.reserved.is_none() {
+            self.reserved = Some(open_towards(self.config.upstream)?);
+        }
+        Ok(())
+    }
+
+    /// Leaves clients in the kernel's queue until descriptors may be free.
+    fn wait_for_descriptors(&mut self) {
+        if self.accept_at.is_some() || self.live.events.deregister(&self.listen).is_err() {
+            return;
+        }
+        self.stats.no_socket += 1;
+        self.config.on_first_wait.take().into_iter().for_each(|tell| tell());
+        let again = self.now() + ACCEPT_AGAIN;
+        self.accept_at = Some(self.live.schedule(again, Slack::within(ACCEPT_AGAIN), Event::Accept));
+    }
+
+    fn accept_again(&mut self) {
+        let Some(timer) = self.accept_at.take() else { return };
+        self.live.timers.cancel(timer);
+        // If it fails, no client can connect any more; watched descriptors must still be served.
+        let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
+    }
+
     fn open(&mut self, client: TcpStream) {
         if client.set_nonblocking(true).and_then(|()| client.set_nodelay(true)).is_err() {
             return;
         }
+        let Some(towards) = self.reserved.take() else { return };
         let now = self.now();
         self.serial += 1;
         self.stats.opened += 1;
@@ -269,8 +299,13 @@ impl Relay {
             chain.set(now, &self.toxics[way]);
             chain
         });
-        self.slots[slot as usize] =
-            Some(Connection::new(now, self.serial, client, chains, self.config.ends_refused_in_order));
+        self.slots[slot as usize] = Some(Connection::new(
+            now,
+            self.serial,
+            [client.into(), towards],
+            chains,
+            self.config.ends_refused_in_order,
+        ));
         self.look_again(connection, now + self.config.limits.idle);
         self.settle(slot);
     }
@@ -432,6 +467,8 @@ impl Relay {
         });
         self.free.push(slot);
         self.stats.connections -= 1;
+        drop(connection);
+        self.accept_again();
     }
 
     fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {

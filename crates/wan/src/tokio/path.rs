@@ -165,7 +165,7 @@ async fn keep_time(path: Weak<Shared>, sooner: Arc<Notify>, start: Instant) {
         };
         match next {
             Some(at) => {
-                let wait = Duration::from_nanos(at.as_nanos()).min(start.elapsed() + LONGEST);
+                let wait = Duration::from_nanos(at.as_nanos()).min(start.elapsed() + LONGEST_SLEEP);
                 let _ = timeout_at(start + wait, sooner.notified()).await;
             }
             None => sooner.notified().await,
@@ -174,4 +174,4 @@ async fn keep_time(path: Weak<Shared>, sooner: Arc<Notify>, start: Instant) {
 }
 
 /// Soon enough that no clock overflows.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);

@@ -1,30 +1,17 @@
-//! The arguments of `wan`, and its plan.
+//! The arguments of `wan`, as given. What they mean is in the [plan](super::plan).
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_wan::inside;
-use softtimers_wan::interfaces::BridgeConfig;
-use softtimers_wan::tcp::{StreamConfig, StreamLimits};
-use softtimers_wan::udp::RelayConfig;
-use softtimers_wan::{Aqm, Bottleneck, Change, PathConfig, Queue, Way};
+use softtimers_wan::{Change, Way};
 
-use super::carrier::Ends;
-use super::inside::InsidePlan;
 use super::profile::Profile;
-use super::proxies::args::ProxiesArgs;
 use super::scenario::ScenarioFile;
 use super::setting::SETTINGS;
-use crate::address;
-use crate::args::any_seed;
 use crate::args::{ClientArgs, OutputArgs};
-use crate::run::output::{Output, say};
-use crate::withheld;
 
 /// `softtimers wan`.
 #[derive(Args, Debug, Clone)]
@@ -33,11 +20,11 @@ pub(crate) struct WanArgs {
     /// Address to listen on: IP:PORT; port 0 for any free one
     ///
     /// The address in use is printed to stderr. Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command", "api", "proxies"])]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
 
     /// Destination: IP:PORT or NAME:PORT
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command", "api", "proxies"])]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) to: Option<String>,
 
     /// Relay TCP streams instead of UDP datagrams
@@ -98,6 +85,13 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["self_test", "api", "proxies"], help_heading = RUN)]
     pub(crate) report: Option<PathBuf>,
 
+    /// Exit with 1 if wan itself was too late
+    ///
+    /// Beyond a tenth of the delay at the 99th percentile, a run is marked inconclusive; with this flag it fails, too, unless
+    /// CMD already has.
+    #[arg(long, conflicts_with_all = ["self_test"], help_heading = RUN, hide_short_help = true)]
+    pub(crate) strict: bool,
+
     /// Overwrite the files of --report and --summary
     #[arg(long, help_heading = RUN, hide_short_help = true)]
     pub(crate) force: bool,
@@ -147,6 +141,10 @@ pub(crate) struct WanArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 
+    /// Words without a flag, which nothing here takes: a network's name, or a command without its `--`.
+    #[arg(value_name = "WORD", hide = true, num_args = 0.., conflicts_with_all = ["self_test", "api", "proxies"])]
+    pub(crate) stray: Vec<String>,
+
     /// Run this command behind the path, in a network of its own; no root
     ///
     /// Its exit code is the exit code; a signal that ends it ends this, too. stdin, stdout and the terminal are its
@@ -154,6 +152,33 @@ pub(crate) struct WanArgs {
     /// other end. Its child processes end with it.
     #[arg(value_name = "CMD", last = true, hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "take", "public", "trust", "answers_per_prefix", "self_test", "duration", "json_stream"])]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Several paths in one process.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Ends")]
+pub(crate) struct ProxiesArgs {
+    /// Serve Toxiproxy's HTTP API: IP:PORT, of the loopback interface
+    ///
+    /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
+    /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
+    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
+    pub(crate) api: Option<String>,
+
+    /// Begin with the proxies of a JSON file, as Toxiproxy has it
+    ///
+    /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp", "udp" or "interfaces", and "path": a list of
+    /// changes such as "both rtt 80ms rate 20Mbit". With "interfaces", "listen" and "upstream" name two of them, as --ifaces does, and
+    /// CAP_NET_RAW is needed. The settings of the command line are those of every proxy.
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
+    pub(crate) proxies: Option<PathBuf>,
+}
+
+impl ProxiesArgs {
+    /// Says whether several proxies are requested.
+    pub(crate) fn are_given(&self) -> bool {
+        self.api.is_some() || self.proxies.is_some()
+    }
 }
 
 /// The groups of flags.
@@ -215,183 +240,6 @@ impl FromArgMatches for PathArgs {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
-}
-
-/// A run of `wan`.
-#[derive(Clone, Debug)]
-pub(crate) struct WanPlan {
-    /// The ends of the path, and the limits.
-    pub(crate) ends: Ends,
-    /// The path to the upstream, which is valid.
-    pub(crate) up: PathConfig,
-    /// The path back.
-    pub(crate) down: PathConfig,
-    /// Scheduled changes of the settings.
-    pub(crate) scenario: Option<ScenarioFile>,
-    /// The seed of everything random.
-    pub(crate) seed: u64,
-    /// The socket for changes.
-    pub(crate) control: Option<PathBuf>,
-    /// The longest time that the run lasts.
-    pub(crate) duration: Option<Duration>,
-    /// The command that runs behind the path.
-    pub(crate) inside: Option<InsidePlan>,
-    /// The file for the object.
-    pub(crate) summary: Option<PathBuf>,
-    /// The file for the page.
-    pub(crate) report: Option<PathBuf>,
-    /// Whether these files may exist already.
-    pub(crate) force: bool,
-    pub(crate) output: Output,
-}
-
-impl WanPlan {
-    /// Interprets the arguments of `wan`.
-    ///
-    /// # Errors
-    /// A usage failure that names the value and what is allowed.
-    pub(crate) fn new(args: &WanArgs) -> Result<Self, Failure> {
-        let (ends, overhead) = ends(args)?;
-        let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
-        let (up, down) = (up?, down?);
-        let scenario = args.scenario.as_ref().or(args.delays.as_ref());
-        if let Some(file) = scenario {
-            for (way, path) in [(Way::Up, &up), (Way::Down, &down)] {
-                file.check(way, path, |path| ends.check(path)).map_err(Failure::usage)?;
-            }
-        }
-        Ok(WanPlan {
-            up,
-            down,
-            ends,
-            scenario: scenario.cloned(),
-            seed: args.seed.unwrap_or_else(any_seed),
-            control: args.control.clone(),
-            duration: args.duration,
-            inside: (!args.command.is_empty()).then(|| InsidePlan {
-                words: args.command.clone(),
-                peer: args.peer.clone(),
-                host_loopback: args.host_loopback,
-            }),
-            summary: args.summary.clone(),
-            report: args.report.clone(),
-            force: args.force,
-            output: Output { stream: args.json_stream, ..Output::from(&args.output) },
-        })
-    }
-}
-
-/// Returns the ends of the path, and the header bytes of a packet beyond those offered.
-fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
-    if !args.command.is_empty() {
-        let interfaces = inside::ENDS.map(str::to_owned);
-        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: false, own: true }), 0));
-    }
-    if let Some(names) = &args.ifaces {
-        let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {
-            let given = names.join(",");
-            return Err(Failure::usage(format_args!("--ifaces {given}: two interfaces, such as eth1,eth2")));
-        };
-        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take, own: false }), 0));
-    }
-    let given = |flag, address: &Option<String>| {
-        address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.about(flag))
-    };
-    let (listen, upstream) = (given("--listen", &args.listen)?, given("--to", &args.to)?);
-    address::check_local(listen).map_err(|refused| refused.about("--listen"))?;
-    if !args.public && !address::is_local(listen) {
-        let message = format!("--listen {listen}: other machines could use it; --public allows that");
-        return Err(Failure::usage(message));
-    }
-    address::check_destination(upstream).map_err(|refused| refused.about("--to"))?;
-    address::check_route(upstream).map_err(|refused| refused.about("--to"))?;
-    let on_first_refused = Some(nobody_listens as fn(_));
-    let overhead = overhead(args.tcp, upstream);
-    Ok(match if args.tcp { tcp_ends } else { udp_ends }(listen, upstream, &args.clients) {
-        Ends::Tcp(config) => (Ends::Tcp(StreamConfig { on_first_refused, ..config }), overhead),
-        Ends::Udp(config) => (Ends::Udp(RelayConfig { on_first_refused, ..config }), overhead),
-        ends => (ends, 0),
-    })
-}
-
-/// Returns the ends of streams.
-pub(super) fn tcp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
-    let &ClientArgs { clients: most, client_timeout: idle, .. } = clients;
-    let limits = StreamLimits { most, idle, ..StreamLimits::default() };
-    Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) })
-}
-
-/// Returns the ends of datagrams.
-pub(super) fn udp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
-    let on_first_withheld = Some(withheld::tell as fn(_));
-    let clients = clients.limits();
-    Ends::Udp(RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) })
-}
-
-/// Returns the header bytes of a packet beyond those offered: for TCP with time stamps, as most of it has.
-pub(super) fn overhead(tcp: bool, upstream: SocketAddr) -> u32 {
-    let network = if upstream.is_ipv4() { 20 } else { 40 };
-    network + if tcp { 32 } else { 8 }
-}
-
-/// Reported once a run, since a path without a server looks like one that loses everything.
-fn nobody_listens(upstream: SocketAddr) {
-    say(format_args!("softtimers: --to {upstream}: nobody listens there (the summary counts refusals)"));
-}
-
-fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
-    let path = path_of_settings(args, way, overhead);
-    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
-    check_queue(args, way, &path)?;
-    Ok(path)
-}
-
-/// Returns the initial path of each of several proxies; its headers depend on the proxy's ends.
-pub(super) fn path_without_ends(args: &WanArgs, way: Way) -> Result<PathConfig, Failure> {
-    let path = path_of_settings(args, way, 0);
-    path.check().map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
-    check_queue(args, way, &path)?;
-    Ok(path)
-}
-
-/// Returns the `--overhead` of the command line.
-pub(super) fn overhead_given(args: &WanArgs, way: Way) -> Option<u32> {
-    let of = |(whose, change): &(Option<Way>, Change)| match change {
-        Change::Overhead(bytes) if whose.is_none_or(|whose| whose == way) => Some(*bytes),
-        _ => None,
-    };
-    args.path.changes.iter().rev().find_map(of)
-}
-
-fn path_of_settings(args: &WanArgs, way: Way, overhead: u32) -> PathConfig {
-    let mut path = PathConfig::default().overhead(overhead);
-    if let Some(profile) = args.profile {
-        profile.apply(way, &mut path);
-    }
-    if let Some(rtt) = args.rtt {
-        // Losing half a nanosecond is irrelevant.
-        path.delay = rtt / 2;
-    }
-    for (whose, change) in &args.path.changes {
-        if whose.is_none_or(|whose| whose == way) {
-            change.apply(&mut path);
-        }
-    }
-    path
-}
-
-fn check_queue(args: &WanArgs, way: Way, path: &PathConfig) -> Result<(), Failure> {
-    // It may get a rate while it runs.
-    if args.control.is_none()
-        && args.scenario.is_none()
-        && path.bottleneck == Bottleneck::NONE
-        && (path.queue != Queue::default() || path.aqm != Aqm::DropTail || path.burst > 0)
-    {
-        return Err(Failure::usage(format_args!(
-            "the path {way}: --queue, --aqm, --mark and --burst are about a bottleneck; --rate or --trace makes one"
-        )));
-    }
-    Ok(())
 }
 
 const WAN_EXAMPLES: &str = "\

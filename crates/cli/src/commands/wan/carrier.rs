@@ -1,20 +1,23 @@
 //! The ends of the path: [`Ends`], and the [`Carrier`] that joins them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use softtimers::{LoopStats, Timestamp};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::ClaimError;
 use softtimers_wan::interfaces::{Bridge, BridgeConfig, Claimed, Problem};
-use softtimers_wan::live::Ended;
-use softtimers_wan::tcp::{self, StreamConfig};
+use softtimers_wan::tcp::{self, StreamConfig, StreamLimits};
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::udp::{self, RelayConfig};
-use softtimers_wan::{Backlog, Counters, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
+use softtimers_wan::{Backlog, Counters, Ended, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
 
-use super::show::{ClientsReport, InterfacesReport, WanConfig};
+use super::show::{ClientsReport, InterfacesReport, Kind, WanConfig};
 use crate::address::bind_failure;
+use crate::args::ClientArgs;
+use crate::run::output::say;
+use crate::withheld;
 
 /// The ends of the path.
 #[derive(Clone, Debug)]
@@ -35,6 +38,34 @@ impl Ends {
     pub(crate) fn check(&self, path: &PathConfig) -> Result<(), PathError> {
         if let Ends::Tcp(_) = self { path.check_stream() } else { path.check() }
     }
+}
+
+/// Returns the settings of a relay of streams.
+pub(super) fn streams(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> StreamConfig {
+    let &ClientArgs { clients: most, client_timeout: idle, .. } = clients;
+    let limits = StreamLimits { most, idle, ..StreamLimits::default() };
+    let on_first_wait = Some(no_descriptors as fn());
+    StreamConfig { listen, limits, on_first_wait, ..StreamConfig::to(upstream) }
+}
+
+/// Returns the settings of a relay of datagrams.
+pub(super) fn datagrams(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> RelayConfig {
+    let on_first_withheld = Some(withheld::tell as fn(_));
+    let clients = clients.limits();
+    RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) }
+}
+
+/// Returns the header bytes of a packet beyond those offered: for TCP with time stamps, as most of it has.
+pub(super) fn overhead(tcp: bool, upstream: SocketAddr) -> u32 {
+    let network = if upstream.is_ipv4() { 20 } else { 40 };
+    network + if tcp { 32 } else { 8 }
+}
+
+/// Reported once a run, since the clients that wait see neither a refusal nor an answer.
+fn no_descriptors() {
+    say(format_args!(
+        "softtimers: no descriptor for another client, which waits until one ends; each takes two (ulimit -n)"
+    ));
 }
 
 /// Carries packets, bytes or frames over a path.
@@ -188,15 +219,15 @@ impl Carrier {
         let (kind, listen, to, clients, timeout) = match (self, ends) {
             (Carrier::Udp(relay), Ends::Udp(config)) => {
                 let (limits, to) = (&config.clients, config.upstream);
-                ("udp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+                (Kind::Udp, relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
             }
             (Carrier::Tcp(relay), Ends::Tcp(config)) => {
                 let (limits, to) = (config.limits, config.upstream);
-                ("tcp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+                (Kind::Tcp, relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
             }
             (_, Ends::Interfaces(config)) => {
                 let [a, b] = config.interfaces.clone();
-                ("interfaces", a, b, 0, None)
+                (Kind::Interfaces, a, b, 0, None)
             }
             _ => return WanConfig::default(),
         };

@@ -56,10 +56,11 @@ const PATH: &[Field] = &[
         "Dropped because they could not be sent: its own loss, not the path's.",
     ),
     field("reset", "connections", "Connections reset by one side."),
+    field("refused", "packets", "Connections beyond --clients; packets whose source address is invalid."),
     field(
-        "refused",
-        "packets",
-        "Packets of new sources for which the system had no socket, or whose source address is invalid.",
+        "no descriptor",
+        "times",
+        "Times that the system had no descriptor for a new client: a connection waited, a packet was dropped.",
     ),
     field("stray", "packets", "Packets whose client was gone."),
     field(

@@ -19,48 +19,12 @@ mod gateway;
 pub(crate) mod roles;
 mod session;
 
-use std::ffi::OsString;
 use std::net::Ipv4Addr;
-use std::process::{Command, ExitCode};
-
-use softtimers_measure::failure::Failure;
+use std::process::Command;
 
 pub(super) use session::Session;
 
-use super::args::{WanArgs, WanPlan};
-use super::run::Emulator;
-use crate::run::carry_out;
-use crate::run::output::say;
-use crate::user_command::pass_on;
-
-/// The plan of a run inside.
-#[derive(Clone, Debug)]
-pub(crate) struct InsidePlan {
-    /// The command and its arguments; at least one word.
-    pub(crate) words: Vec<OsString>,
-    /// The shell command at the other end; without it the outside network is there.
-    pub(crate) peer: Option<OsString>,
-    /// Whether this machine's loopback is reachable under the name `host`.
-    pub(crate) host_loopback: bool,
-}
-
-/// Runs a command behind the path, and returns its exit code.
-///
-/// # Errors
-/// If it could not be started, or the run broke off.
-pub(crate) fn run(args: &WanArgs) -> Result<ExitCode, Failure> {
-    let mut emulator = Emulator::new(WanPlan::new(args)?)?;
-    let done = carry_out(&mut emulator);
-    match emulator.ended() {
-        Some(status) if !status.success() => {
-            if let Err(failure) = done {
-                say(format_args!("softtimers: {failure}"));
-            }
-            Ok(pass_on(status))
-        }
-        _ => done.map(|()| ExitCode::SUCCESS),
-    }
-}
+use super::plan::InsidePlan;
 
 /// Returns this program in one of its [roles], even if its file was moved.
 fn myself(role: &str) -> Command {

@@ -7,7 +7,7 @@ use softtimers_run::page::axis::{Axis, Scale};
 use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
 /// Returns the figures of a run, with settings and measurements.
-pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
+pub(super) fn drawn(report: &WanReport, spans: &[Span], scenario: Option<&str>) -> Drawn {
     let mut drawn = Drawn::default();
     drawn.table(comparison(report));
     for (at, way) in WAYS.iter().enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
     }
     add(&mut drawn, delay(spans));
     add(&mut drawn, round_trip(spans));
-    add(&mut drawn, loss(spans));
+    add(&mut drawn, loss(spans, scenario));
     if spans.iter().any(|span| span.ways.iter().any(|way| way.dropped > 0)) {
         let drops = both(spans, |at| (WAYS[at].to_owned(), Box::new(|way| Some(way.dropped as f64))));
         let text = "Packets that the queue dropped in each span of time: it was full, or managed.";
@@ -87,14 +87,11 @@ fn rate(at: usize, way: &str, spans: &[Span]) -> Figure {
 
 fn delay(spans: &[Span]) -> Figure {
     let text = "One-way delay of the packets that left in each span of time: waiting, link and delay.";
-    let of = |at: usize, quantile: f64| {
-        points(spans, move |span| Some(span.ways[at].delay.quantile(quantile)? as f64 / 1e6))
+    let of = |colour: usize, name: String, at: usize, quantile: f64| {
+        line(colour, name, spans, move |span| Some(span.ways[at].delay.quantile(quantile)? as f64 / 1e6))
     };
     let lines = WAYS.iter().enumerate().flat_map(|(at, way)| {
-        [
-            Series::line(2 * at, format!("{way}, p50"), of(at, 0.5)),
-            Series::line(2 * at + 1, format!("{way}, p99"), of(at, 0.99)),
-        ]
+        [of(2 * at, format!("{way}, p50"), at, 0.5), of(2 * at + 1, format!("{way}, p99"), at, 0.99)]
     });
     let set = rules(spans, |way| Some(way.set_delay.as_secs_f64() * 1e3), "ms");
     plot("Delay", text, millis("one way")).with(lines).with(set)
@@ -109,22 +106,24 @@ fn round_trip(spans: &[Span]) -> Figure {
     let set = |span: &Span| span.ways.iter().map(|way| way.set_delay.as_secs_f64() * 1e3).sum();
     let text = "The medians of both directions together: what the path adds to a request and its answer.";
     plot("Round trip", text, millis("both ways")).with([
-        Series::line(0, "measured", points(spans, trip)),
+        line(0, "measured".to_owned(), spans, trip),
         named_rule("", steps(spans, |span| Some(set(span))), "ms"),
     ])
 }
 
-fn loss(spans: &[Span]) -> Figure {
-    let text = "Losses behind the link in each span of time, as a share of the packets that passed the link.";
-    let percent = |way: &WaySpan| {
-        let through = way.offered.saturating_sub(way.dropped);
-        (through > 0).then(|| (way.lost as f64 / through as f64).min(1.0) * 100.0)
-    };
+fn loss(spans: &[Span], scenario: Option<&str>) -> Figure {
+    let mut text =
+        "Losses behind the link in each span of time, as a share of the packets that left the link in it."
+            .to_owned();
+    if let Some(file) = scenario {
+        text += &format!(" {file} sets it; an outage loses everything.");
+    }
+    let percent = |way: &WaySpan| (way.passed > 0).then(|| way.lost as f64 / way.passed as f64 * 100.0);
     let lost = WAYS.iter().enumerate().map(|(at, way)| {
         Series::of(Mark::Points, at, *way, points(spans, move |span| percent(&span.ways[at])))
     });
     let set = rules(spans, |way| Some(way.set_loss * 100.0), "%");
-    plot("Loss", text, Axis::new("lost", "%", Scale::Linear)).with(lost).with(set)
+    plot("Loss", &text, Axis::new("lost", "%", Scale::Linear)).with(lost).with(set)
 }
 
 fn plot(title: &str, text: &str, y: Axis) -> Figure {
@@ -143,11 +142,27 @@ fn points(spans: &[Span], get: impl Fn(&Span) -> Option<f64>) -> Vec<(f64, f64)>
     spans.iter().filter_map(|span| Some((middle(span), get(span)?))).collect()
 }
 
+/// Returns a line, with a gap where a span has no value.
+fn line(colour: usize, name: String, spans: &[Span], get: impl Fn(&Span) -> Option<f64>) -> Series {
+    let all: Vec<_> = spans.iter().map(|span| Some((middle(span), get(span)?))).collect();
+    let mut is_joined = false;
+    let mut breaks = Vec::new();
+    let mut count = 0;
+    for point in &all {
+        if point.is_some() {
+            breaks.extend((!is_joined && count > 0).then_some(count));
+            count += 1;
+        }
+        is_joined = point.is_some();
+    }
+    Series::line(colour, name, all.into_iter().flatten()).broken_at(breaks)
+}
+
 /// Returns a line for each direction.
 fn both(spans: &[Span], of: impl Fn(usize) -> (String, Box<dyn Fn(&WaySpan) -> Option<f64>>)) -> Vec<Series> {
     let line = |at: usize| {
         let (name, get) = of(at);
-        Series::line(at, name, points(spans, |span| get(&span.ways[at])))
+        self::line(at, name, spans, |span| get(&span.ways[at]))
     };
     vec![line(0), line(1)]
 }
@@ -210,6 +225,7 @@ mod tests {
                 bits_in: 2_000_000,
                 bits_out: 1_000_000,
                 offered: 100,
+                passed: 50,
                 lost: 1,
                 dropped: 50,
                 set_rate: Some(if second < 2 { 1_000_000 } else { 2_000_000 }),
@@ -228,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_is_set_stands_beside_what_is_measured() {
-        let drawn = drawn(&WanReport::default(), &spans());
+        let drawn = drawn(&WanReport::default(), &spans(), Some("train.toml"));
         let titles: Vec<&str> = drawn.figures.iter().map(|figure| figure.title.as_str()).collect();
         assert_eq!(titles, ["Rate up", "Rate down", "Queue", "Delay", "Round trip", "Loss", "Queue drops"]);
         assert_eq!(drawn.lacks, Vec::<String>::new());
@@ -247,9 +263,29 @@ mod tests {
         );
     }
 
+    /// Packets that came before an outage are lost in it: all that leave the link, though none come in. Then nothing
+    /// arrives, and no line joins what was before with what comes after.
+    #[test]
+    fn an_outage_is_a_loss_of_everything_and_a_gap() {
+        let mut spans = spans();
+        for span in &mut spans[1..3] {
+            let outage = WaySpan { offered: 0, passed: 40, lost: 40, set_loss: 1.0, ..WaySpan::default() };
+            span.ways = [outage.clone(), outage];
+        }
+        let drawn = drawn(&WanReport::default(), &spans, Some("train.toml"));
+        let figure = |title: &str| drawn.figures.iter().find(|figure| figure.title == title).unwrap();
+        let lost: Vec<f64> = figure("Loss").series[0].points.iter().map(|point| point.1).collect();
+        assert_eq!(lost, [2.0, 100.0, 100.0, 2.0]);
+        assert!(figure("Loss").text.contains("train.toml"));
+        for title in ["Delay", "Round trip"] {
+            let line = &figure(title).series[0];
+            assert_eq!((line.points.len(), &line.breaks[..]), (2, &[1][..]), "{title}");
+        }
+    }
+
     #[test]
     fn a_run_in_which_nothing_came_is_drawn_as_well() {
-        let drawn = drawn(&WanReport::default(), &[]);
+        let drawn = drawn(&WanReport::default(), &[], None);
         assert!(drawn.figures.is_empty() && !drawn.tables.is_empty());
     }
 }

@@ -14,9 +14,9 @@
 //! [`softtimers_wan::toxic`].
 
 mod answer;
-pub(crate) mod args;
 mod control;
 mod fields;
+pub(crate) mod plan;
 mod proxy;
 mod refusal;
 mod registry;

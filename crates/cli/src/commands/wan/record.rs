@@ -44,7 +44,8 @@ pub(crate) struct WaySpan {
     pub(crate) bits_out: u64,
     /// Packets that came in.
     pub(crate) offered: u64,
-    /// Packets lost behind the link.
+    /// Packets that left the link, and those of them that were lost.
+    pub(crate) passed: u64,
     pub(crate) lost: u64,
     /// Packets that the queue dropped.
     pub(crate) dropped: u64,
@@ -108,6 +109,7 @@ impl Recorder {
                 bits_in: bits(count(|all| all.offered_bytes), offered),
                 bits_out: bits(count(|all| all.delivered_bytes), count(|all| all.delivered)),
                 offered,
+                passed: count(|all| all.passed),
                 lost: count(|all| all.lost),
                 dropped: count(|all| all.queue_drops),
                 delay: delay.since(&before.delay),
@@ -146,6 +148,7 @@ impl WaySpan {
         self.bits_in += next.bits_in;
         self.bits_out += next.bits_out;
         self.offered += next.offered;
+        self.passed += next.passed;
         self.lost += next.lost;
         self.dropped += next.dropped;
         self.delay.merge(&next.delay);

@@ -2,27 +2,28 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers::late::cpu_time;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_wan::live::Ended;
-use softtimers_wan::{PathConfig, Wan, Way};
+use softtimers_wan::{Ended, PathConfig, Wan, Way};
 
-use super::args::WanPlan;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Ends};
 use super::control::{Request, request};
 use super::inside::Session;
+use super::lateness::too_late;
 use super::lines::{Lines, of_stream};
 use super::picture::drawn;
+use super::plan::WanPlan;
 use super::record::Recorder;
 use super::seconds::Seconds;
-use super::show::{DirectionReport, WanConfig, WanReport};
+use super::show::{DirectionReport, Kind, WanConfig, WanReport};
 use super::table::header;
 use crate::control::{Control, DEAF, MOST_CONNECTIONS};
+use crate::descriptors;
 use crate::file::OutputFile;
 use crate::run::output::{Object, Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};
@@ -30,7 +31,8 @@ use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::progress::Progress;
 use crate::run::quantity::setting;
 use crate::run::screen::Screen;
-use crate::run::{Command, Disturbance, Outcome, Run};
+use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
+use crate::user_command::pass_on;
 use softtimers_run::field::Field;
 use softtimers_run::page::Sheet;
 
@@ -69,7 +71,7 @@ impl Command for Emulator {
         match &self.session {
             None => config,
             Some(session) => WanConfig {
-                kind: "command",
+                kind: Kind::Command,
                 listen: session.command(),
                 to: session.other_end().to_owned(),
                 ..config
@@ -101,12 +103,14 @@ impl Command for Emulator {
         let lines = run.streams().then(Lines::start).transpose()?;
         let config = self.config();
         match config.kind {
-            "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),
-            "tcp" => say(format_args!(
+            Kind::Interfaces => say(format_args!("relaying between {} and {}", config.listen, config.to)),
+            Kind::Tcp => say(format_args!(
                 "listening on {}, relaying to {}: streams, so delay and rate only",
                 config.listen, config.to
             )),
-            _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
+            Kind::Udp | Kind::Command => {
+                say(format_args!("listening on {}, relaying to {}", config.listen, config.to));
+            }
         }
         self.play()?;
         run.announce(&self.header());
@@ -126,7 +130,7 @@ impl Command for Emulator {
             // Separates the report from the lines.
             print("\n")?;
         }
-        Ok(Outcome::of(self.report()))
+        Ok(self.outcome(None))
     }
 
     /// Prints the report; stdout belongs to the command, if there is one.
@@ -171,7 +175,7 @@ impl Emulator {
     fn draw(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
         let Some((file, recorder)) = self.page.take() else { return Ok(()) };
         let spans = recorder.finish(&self.carrier, self.carrier.now());
-        let mut drawn = drawn(object.report, &spans);
+        let mut drawn = drawn(object.report, &spans, object.config.scenario.as_deref());
         let inconclusive = object.inconclusive.iter().map(|why| format!("Inconclusive: {why}."));
         drawn.notes.extend(object.fallbacks.iter().cloned().chain(inconclusive));
         let facts = [
@@ -193,11 +197,17 @@ impl Emulator {
             Interrupt::listen_each().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         self.carrier.watch(&interrupt, SIGNAL).map_err(not_watched)?;
         self.take_control()?;
+        if !session.has_peer() && !self.plan.inside.as_ref().is_some_and(|inside| inside.host_loopback) {
+            explain_localhost(&session.command());
+        }
         let session = self.session.insert(session);
         // The command keeps what this process gives up afterwards.
         session.start(&interrupt)?;
         if let Some(ended) = session.descriptor() {
             self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
+        }
+        if let Some(gateway) = session.gateway() {
+            self.carrier.watch(&gateway, GATEWAY).map_err(not_watched)?;
         }
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         (self.start, self.used) = (self.carrier.now(), cpu_time());
@@ -206,7 +216,41 @@ impl Emulator {
         if let Some(session) = &mut self.session {
             session.end();
         }
-        Ok(Outcome { broke_off, ..Outcome::of(self.report()) })
+        Ok(self.outcome(broke_off))
+    }
+
+    /// Returns the findings, and what they do not show.
+    fn outcome(&self, broke_off: Option<Failure>) -> Outcome<WanReport> {
+        let report = self.report();
+        let inconclusive = too_late("", [("up", &report.up), ("down", &report.down)]);
+        let strict = inconclusive.as_ref().filter(|_| self.plan.strict);
+        let broke_off = broke_off.or(strict.map(|why| Failure::check(format_args!("--strict: {why}"))));
+        let fallbacks = self.jitter_not_shown(report.span_s);
+        Outcome { broke_off, inconclusive, fallbacks, ..Outcome::of(report) }
+    }
+
+    /// Says which settings of jitter this run could not show: delays below zero, and those in order of a short run.
+    fn jitter_not_shown(&self, span_s: f64) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        for way in [Way::Up, Way::Down].into_iter().filter(|&way| self.carrier.counters(way).delivered > 0) {
+            let path = self.carrier.path(way);
+            let cut = path.jitter.share_cut(path.delay).as_f64();
+            if cut > 0.001 {
+                notes.push(format!(
+                    "{way}: the jitter is wider than the delay: {:.1}% of the delays would be below zero and are zero",
+                    cut * 100.0
+                ));
+            }
+            let settles = path.jitter.settles_within();
+            if settles.as_secs_f64() * 10.0 > span_s {
+                notes.push(format!(
+                    "{way}: delays in order change as slowly as they differ, so these show their distribution in a run of \
+                     {} and more; this one was shorter (--jitter …:reordering has no such bound)",
+                    setting(settles * 10)
+                ));
+            }
+        }
+        notes
     }
 
     /// Carries until the command has ended. Signals are passed to it.
@@ -217,6 +261,7 @@ impl Emulator {
             let Some(session) = &self.session else { return Ok(()) };
             match ended {
                 Ended::Watched(COMMAND) => {}
+                Ended::Watched(GATEWAY) => self.lose_gateway()?,
                 Ended::Watched(SIGNAL) => {
                     // It is readable, so this does not block.
                     if interrupt.wait(interrupt).is_ok_and(|signal| signal) {
@@ -226,6 +271,20 @@ impl Emulator {
                 ended => self.tend(ended, now),
             }
         }
+        Ok(())
+    }
+
+    /// Says that the way outside has ended, once.
+    fn lose_gateway(&mut self) -> Result<(), Failure> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        if let Some(gateway) = session.gateway() {
+            self.carrier.unwatch(&gateway).map_err(not_watched)?;
+        }
+        say(format_args!(
+            "softtimers: {} has ended, so CMD reaches nothing outside any more: {}",
+            session.other_end(),
+            session.gateway_ended()
+        ));
         Ok(())
     }
 
@@ -256,7 +315,7 @@ impl Emulator {
         Opens {
             reads: control.map(|_| "/".into()).into_iter().collect(),
             removes: control.map(|path| directory_of(path).to_owned()),
-            connects: self.config().kind == "tcp",
+            connects: matches!(self.plan.ends, Ends::Tcp(_)),
             ..Opens::default()
         }
     }
@@ -270,6 +329,9 @@ impl Emulator {
             path.as_deref().map(|path| OutputFile::create(path, flag, plan.force)).transpose()
         };
         let (summary, page) = (create(&plan.summary, "--summary")?, create(&plan.report, "--report")?);
+        if plan.inside.is_none() {
+            descriptors::raise();
+        }
         let session = plan.inside.clone().map(Session::enter).transpose()?;
         let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
         let carrier = Carrier::start(&plan.ends, path)?;
@@ -366,7 +428,7 @@ impl Emulator {
 
     fn report(&self) -> WanReport {
         let direction = |way| {
-            DirectionReport::of(
+            DirectionReport::from_counts(
                 &self.carrier.path(way),
                 &self.carrier.counters(way),
                 self.carrier.measured(way),
@@ -388,6 +450,34 @@ impl Emulator {
     }
 }
 
+/// Runs a command behind the path, and returns its exit code.
+///
+/// # Errors
+/// If it could not be started, or the run broke off.
+pub(crate) fn run_behind(plan: WanPlan) -> Result<ExitCode, Failure> {
+    let mut emulator = Emulator::new(plan)?;
+    let done = carry_out(&mut emulator);
+    match emulator.ended() {
+        Some(status) if !status.success() => {
+            if let Err(failure) = done {
+                say(format_args!("softtimers: {failure}"));
+            }
+            Ok(pass_on(status))
+        }
+        _ => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// A client of a server on this machine finds nothing behind the path, which looks like a fault of it.
+fn explain_localhost(command: &str) {
+    if ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| command.contains(name)) {
+        say(format_args!(
+            "softtimers: -- CMD: its localhost is its own; --host-loopback reaches servers of this machine as 'host', and \
+             --peer runs one at the other end"
+        ));
+    }
+}
+
 fn not_watched(error: io::Error) -> Failure {
     Failure::broke_off("watching for changes", &error)
 }
@@ -397,4 +487,5 @@ const SECOND: Duration = Duration::from_secs(1);
 const SIGNAL: u32 = 0;
 const CONTROL: u32 = 1;
 const COMMAND: u32 = 2;
-const FIRST_CONNECTION: u32 = 3;
+const GATEWAY: u32 = 3;
+const FIRST_CONNECTION: u32 = 4;

@@ -137,13 +137,37 @@ fn rate(text: &str) -> Result<Bottleneck, String> {
     }
     let rate = units::rate(text).map_err(|error| match error.to_string() {
         said if said.contains("pps") => {
-            "not a rate of a bottleneck; bits a second are, such as 10Mbit or 1.5Gbit, or none".into()
+            "not a rate of a bottleneck; bits a second are, in bit, kbit, Mbit or Gbit, such as 10Mbit or 1.5Gbit, or none"
+                .to_owned()
+                + &elsewhere(text)
         }
         said => said,
     });
     match rate? {
         SendRate::BitsPerSecond(bits) => Bottleneck::bits_per_second(bits).map_err(|error| error.to_string()),
         SendRate::PacketsPerSecond(_) => Err("a bottleneck has bits a second, such as 10Mbit".into()),
+    }
+}
+
+/// Returns what a rate would be here that is spelled as iperf3 or tc has it; empty for any other.
+fn elsewhere(text: &str) -> String {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let (number, unit) = text.split_at(digits);
+    let Ok(value) = number.parse::<f64>() else { return String::new() };
+    let unit = unit.to_ascii_lowercase();
+    let named = [("k", "kbit"), ("m", "Mbit"), ("g", "Gbit")];
+    let Some((short, ours)) = named.into_iter().find(|(short, _)| unit.starts_with(short)) else {
+        return String::new();
+    };
+    match unit.strip_prefix(short) {
+        Some("") => format!("; iperf3's {text} is {number}{ours}"),
+        Some("bps") => {
+            format!(
+                "; {text} is {number}{ours} if it means bits, and in tc, which means bytes, {}{ours}",
+                value * 8.0
+            )
+        }
+        _ => String::new(),
     }
 }
 
@@ -316,6 +340,21 @@ mod tests {
     use softtimers_wan::{CodelConfig, PathConfig};
 
     use super::*;
+
+    #[test]
+    fn spellings_of_iperf3_and_tc_are_named() {
+        for (text, part) in [
+            ("1M", "iperf3's 1M is 1Mbit"),
+            ("2.5g", "iperf3's 2.5g is 2.5Gbit"),
+            ("20Mbps", "20Mbps is 20Mbit if it means bits, and in tc, which means bytes, 160Mbit"),
+            ("20", "in bit, kbit, Mbit or Gbit"),
+            ("100pps", "bits a second"),
+        ] {
+            let said = rate(text).unwrap_err();
+            assert!(said.contains(part), "{text}: {said}");
+        }
+        assert!(rate("20Mbit").is_ok() && !rate("20x").unwrap_err().contains("iperf3"));
+    }
 
     fn change(name: &str, value: &str) -> Result<Change, String> {
         Setting::named(name).unwrap().change(value)

@@ -14,8 +14,8 @@ use crate::withheld::Withheld;
 /// The `config` object of `wan`; the settings of the path are with the measurements.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct WanConfig {
-    /// `udp`, `tcp`, `interfaces` or `command`.
-    pub(crate) kind: &'static str,
+    /// The ends of the path.
+    pub(crate) kind: Kind,
     /// The bound address, with the port in use; the first interface; or the command.
     pub(crate) listen: String,
     /// The destination address; the second interface; `peer`, or the gateway to the outside.
@@ -32,6 +32,33 @@ pub(crate) struct WanConfig {
     pub(crate) scenario: Option<String>,
     /// The longest run; `null` for no bound.
     pub(crate) duration_s: Option<f64>,
+}
+
+/// The ends of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// Datagrams of many clients, and an upstream.
+    #[default]
+    Udp,
+    /// Streams of many clients, and an upstream.
+    Tcp,
+    /// Two interfaces.
+    Interfaces,
+    /// A command, and its peer or the outside.
+    Command,
+}
+
+impl Kind {
+    /// Returns its name in output.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Udp => "udp",
+            Kind::Tcp => "tcp",
+            Kind::Interfaces => "interfaces",
+            Kind::Command => "command",
+        }
+    }
 }
 
 /// The findings of a path emulator.
@@ -150,8 +177,10 @@ pub(crate) struct ClientsReport {
     pub(crate) expired: u64,
     /// Clients evicted for want of room.
     pub(crate) evicted: u64,
-    /// Packets of new sources for which the system had no socket, or whose source address is invalid.
+    /// Connections beyond --clients; packets whose source address is invalid.
     pub(crate) refused: u64,
+    /// Times that the system had no descriptor: a connection then waited, a packet of a new source was dropped.
+    pub(crate) no_descriptor: u64,
     /// Answers withheld, because the client's address might be forged.
     #[serde(flatten)]
     pub(crate) withheld: Withheld,
@@ -186,13 +215,16 @@ pub(crate) struct InterfacesReport {
 
 impl DirectionReport {
     /// Reports on a direction in its current state.
-    pub(crate) fn of(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
-        DirectionReport { set: SetReport::of(path), measured: MeasuredReport::of(counters, measured) }
+    pub(crate) fn from_counts(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
+        DirectionReport {
+            set: SetReport::from_path(path),
+            measured: MeasuredReport::from_counts(counters, measured),
+        }
     }
 }
 
 impl SetReport {
-    fn of(path: &PathConfig) -> Self {
+    fn from_path(path: &PathConfig) -> Self {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let limit = path.bottleneck.mean_bps().map(|_| path.queue.limit);
         SetReport {
@@ -222,16 +254,15 @@ impl SetReport {
 }
 
 impl MeasuredReport {
-    fn of(counters: &Counters, measured: &Measured) -> Self {
-        let Counters { offered, delivered, queue_drops, overflowed, lost, .. } = *counters;
-        let through = offered - queue_drops - overflowed;
+    fn from_counts(counters: &Counters, measured: &Measured) -> Self {
+        let Counters { offered, delivered, queue_drops, overflowed, passed, lost, .. } = *counters;
         MeasuredReport {
             offered,
             delivered,
             delay_ns: Distribution::from(measured.delay_ns()),
             lateness_ns: Distribution::from(measured.lateness_ns()),
             rate_bps: measured.rate_bps(),
-            loss: (through > 0).then(|| lost as f64 / through as f64),
+            loss: (passed > 0).then(|| lost as f64 / passed as f64),
             lost,
             queue_drops,
             aqm_drops: counters.aqm_drops,
@@ -254,7 +285,8 @@ impl From<RelayStats> for ClientsReport {
             reset: 0,
             expired: stats.expired,
             evicted: stats.evicted,
-            refused: stats.no_socket + stats.misdirected,
+            refused: stats.misdirected,
+            no_descriptor: stats.no_socket,
             withheld: Withheld::from(&stats),
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
@@ -272,7 +304,8 @@ impl From<StreamStats> for ClientsReport {
             closed: stats.closed,
             reset: stats.reset,
             expired: stats.expired,
-            refused: stats.refused + stats.no_socket,
+            refused: stats.refused,
+            no_descriptor: stats.no_socket,
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
             ..ClientsReport::default()

@@ -12,7 +12,7 @@ use crate::run::table::Table;
 /// Names both sides in one line; the settings of the path are above its figures.
 pub(super) fn header(config: &WanConfig) -> String {
     let WanConfig { kind, listen, to, .. } = config;
-    format!("wan, {kind}: {listen} to {to}{}", end(config.duration_s, None, "packet"))
+    format!("wan, {}: {listen} to {to}{}", kind.name(), end(config.duration_s, None, "packet"))
 }
 
 impl SetReport {
@@ -109,6 +109,7 @@ impl Report<Emulator> for WanReport {
             ("dropped unread", frames.recv_drops + self.clients.recv_drops),
             ("dropped unsent", frames.send_drops + self.clients.send_drops),
             ("refused", self.clients.refused),
+            ("no descriptor", self.clients.no_descriptor),
             ("upstream refused", self.clients.upstream_refused),
         ] {
             if count > 0 {
@@ -128,7 +129,7 @@ impl Report<Emulator> for WanReport {
 #[cfg(test)]
 mod tests {
     use super::super::seconds::{COLUMNS, Seconds};
-    use super::super::show::MeasuredReport;
+    use super::super::show::{Kind, MeasuredReport};
     use super::*;
     use crate::run::screen::Screen;
     use crate::run::snapshot::{self, Live, times};
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn snapshot() {
         let config = WanConfig {
-            kind: "udp",
+            kind: Kind::Udp,
             listen: "127.0.0.1:7001".to_owned(),
             to: "127.0.0.1:7000".to_owned(),
             duration_s: Some(60.0),
@@ -230,7 +231,7 @@ mod tests {
         };
         let interfaces = WanReport { interfaces: Some(frames), ..full() };
         let config =
-            WanConfig { kind: "interfaces", listen: "eth0".to_owned(), to: "eth1".to_owned(), ..config };
+            WanConfig { kind: Kind::Interfaces, listen: "eth0".to_owned(), to: "eth1".to_owned(), ..config };
         snapshot::check(
             super::super::fields::FIELDS,
             "wan-interfaces",

@@ -9,7 +9,7 @@
 //! ```
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -114,6 +114,21 @@ impl Gateway {
         }))
     }
 
+    /// Readable once the running program has ended.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.ends.get_ref().as_fd()
+    }
+
+    /// Returns how it has ended; to be called when that is known.
+    pub(super) fn last_words(&mut self) -> String {
+        let mut line = String::new();
+        match self.ends.read_line(&mut line) {
+            Ok(0) => "its helper has ended, too".to_owned(),
+            Ok(_) => line.trim().to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
     fn try_one(&mut self, order: &str) -> io::Result<()> {
         if let Some(orders) = &mut self.orders {
             orders.write_all(order.as_bytes())?;
@@ -138,7 +153,7 @@ impl Gateway {
                 });
             }
         }
-        Err(io::Error::other(format!("no interface after {} s", PATIENCE.as_secs())))
+        Err(io::Error::other(format!("no interface after {} s", GATEWAY_PATIENCE.as_secs())))
     }
 }
 
@@ -158,7 +173,7 @@ impl Drop for Gateway {
 const MISSING: &str = "missing";
 /// Its answer for a running program, before the process id.
 const STARTED: &str = "started ";
-const PATIENCE: Duration = Duration::from_secs(5);
+const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 

@@ -16,9 +16,10 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_wan::inside::{NAME_SERVER, Networks, enter_user_namespace};
 
+use super::super::plan::InsidePlan;
 use super::gateway::Gateway;
 use super::roles::READY;
-use super::{InsidePlan, myself, names};
+use super::{myself, names};
 use crate::run::output::say;
 use crate::run::privileges::user::stay_caller;
 use crate::user_command::Terminal;
@@ -32,7 +33,9 @@ pub(crate) struct Session {
     gateway: Option<Gateway>,
     other_end: &'static str,
     peer: Option<Child>,
-    command: Option<(Child, OwnedFd)>,
+    command: Option<Child>,
+    /// Readable when the command has ended.
+    command_ends: Option<OwnedFd>,
     terminal: Terminal,
     /// How the command has ended.
     status: Option<ExitStatus>,
@@ -67,13 +70,28 @@ impl Session {
             .map_err(|error| Failure::broke_off("starting the init of the processes inside", &error))?;
         let networks = Some(networks);
         let other_end = gateway.as_ref().map_or("peer", |gateway| gateway.name);
-        let (peer, command, status) = (None, None, None);
-        Ok(Session { plan, networks, keeper, gateway, other_end, peer, command, terminal, status })
+        Ok(Session {
+            plan,
+            networks,
+            keeper,
+            gateway,
+            other_end,
+            peer: None,
+            command: None,
+            command_ends: None,
+            terminal,
+            status: None,
+        })
     }
 
     /// Names the other end.
     pub(crate) fn other_end(&self) -> &'static str {
         self.other_end
+    }
+
+    /// Says whether a command runs at the other end.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.plan.peer.is_some()
     }
 
     /// Returns the command in words.
@@ -112,8 +130,10 @@ impl Session {
         let mut command = self.helper(&self.plan.words);
         let child =
             networks.near(processes, || command.spawn()).map_err(broke_off("starting the command"))?;
-        let ended = id(&child).and_then(|id| Ok(pidfd_open(id, PidfdFlags::empty())?));
-        self.command = Some((child, ended.map_err(broke_off("watching the command"))?));
+        // From here on it is ended and reaped, whatever fails: the init waits for whoever was not.
+        let child = self.command.insert(child);
+        let ends = id(child).and_then(|id| Ok(pidfd_open(id, PidfdFlags::empty())?));
+        self.command_ends = Some(ends.map_err(broke_off("watching the command"))?);
         Ok(())
     }
 
@@ -128,15 +148,28 @@ impl Session {
 
     /// Readable when the command has ended.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.command.as_ref().map(|(_, ended)| ended.as_fd())
+        self.command_ends.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Readable when the gateway has ended, once.
+    pub(crate) fn gateway(&self) -> Option<BorrowedFd<'_>> {
+        self.gateway.as_ref().map(Gateway::descriptor)
+    }
+
+    /// Returns how the gateway has ended.
+    pub(crate) fn gateway_ended(&mut self) -> String {
+        self.gateway.as_mut().map(Gateway::last_words).unwrap_or_default()
     }
 
     /// Returns how the command has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none()
-            && let Some((child, _)) = &mut self.command
+            && let Some(child) = &mut self.command
         {
-            self.status = child.try_wait().ok().flatten();
+            self.status = child.try_wait().unwrap_or_else(|error| {
+                say(format_args!("softtimers: -- CMD: its exit code cannot be read: {error}"));
+                Some(ExitStatus::from_raw(UNKNOWN))
+            });
         }
         self.status
     }
@@ -144,7 +177,7 @@ impl Session {
     /// Passes a signal on, unless the terminal has sent it to the command as well.
     pub(crate) fn hand_on(&self, signal: i32) {
         let by_key = signal == Signal::INT.as_raw() && self.terminal.has_keys();
-        let Some((child, _)) = self.command.as_ref().filter(|_| !by_key && self.status.is_none()) else {
+        let Some(child) = self.command.as_ref().filter(|_| !by_key && self.status.is_none()) else {
             return;
         };
         if let (Some(signal), Ok(id)) = (Signal::from_named_raw(signal), id(child)) {
@@ -157,7 +190,7 @@ impl Session {
     pub(crate) fn end(&mut self) {
         // A command that has to be killed now has no exit code of its own.
         self.ended();
-        let mut children: Vec<Child> = self.command.take().map(|(child, _)| child).into_iter().collect();
+        let mut children: Vec<Child> = self.command.take().into_iter().collect();
         if let Some(mut peer) = self.peer.take() {
             if matches!(peer.try_wait(), Ok(None)) {
                 let _ = id(&peer).map(|id| kill_process_group(id, Signal::TERM));
@@ -191,12 +224,23 @@ impl Keeper {
         let mut child =
             myself("keeper").process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
+        match Keeper::processes(&mut child) {
+            Ok(processes) => Ok(Keeper { child, stdin, processes }),
+            Err(error) => {
+                drop(stdin);
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until there is an init, and returns its PID namespace.
+    fn processes(child: &mut Child) -> io::Result<OwnedFd> {
         let mut said = [0; READY.len()];
         if let Some(mut stdout) = child.stdout.take() {
             stdout.read_exact(&mut said)?;
         }
-        let processes = File::open(format!("/proc/{}/ns/pid_for_children", child.id()))?.into();
-        Ok(Keeper { child, stdin, processes })
+        Ok(File::open(format!("/proc/{}/ns/pid_for_children", child.id()))?.into())
     }
 
     /// Ends all processes inside, and waits for them.
@@ -248,6 +292,8 @@ fn id(child: &Child) -> io::Result<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
+/// How a command has ended that cannot be asked, as `wait` would say it: with exit code 1.
+const UNKNOWN: i32 = 1 << 8;
 /// The number of checks: ten seconds in all, since a server may have much to load.
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

@@ -8,8 +8,7 @@ use softtimers_wan::tcp::StreamConfig;
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::{Change, PathConfig, Probability, Wan, Way};
 
-use super::super::args::{overhead, tcp_ends, udp_ends};
-use super::super::carrier::Ends;
+use super::super::carrier::{Ends, datagrams, overhead, streams};
 use super::super::control::{Request, request};
 use super::fields::{Attributes, Protocol, ProxyFields};
 use super::refusal::{Refusal, bad, gone, refuse};
@@ -21,7 +20,7 @@ use crate::address;
 /// A path with a name, and its worker.
 #[derive(Debug)]
 pub(super) struct Proxy {
-    pub(super) between: Between,
+    pub(super) between: ProxyEnds,
     lines: Vec<Line>,
     paths: [PathConfig; 2],
     pub(super) toxics: Vec<NamedToxic>,
@@ -32,7 +31,7 @@ pub(super) struct Proxy {
 
 /// The two ends of the path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Between {
+pub(super) enum ProxyEnds {
     Sockets(Sockets),
     Interfaces([String; 2]),
 }
@@ -79,22 +78,22 @@ pub(super) struct NamedToxic {
 
 impl Proxy {
     /// Creates an idle proxy with the common path.
-    pub(super) fn new(between: Between, defaults: &Defaults, seed: u64) -> Self {
+    pub(super) fn new(between: ProxyEnds, defaults: &Defaults, seed: u64) -> Self {
         let (lines, toxics, paths) = (vec![], vec![], defaults.paths.clone());
         Proxy { between, lines, paths, toxics, state: State::Off, carried: Carried::default(), seed }
     }
 
     pub(super) fn protocol(&self) -> Protocol {
         match &self.between {
-            Between::Sockets(Sockets { is_udp: true, .. }) => Protocol::Udp,
-            Between::Sockets(_) => Protocol::Tcp,
-            Between::Interfaces(_) => Protocol::Interfaces,
+            ProxyEnds::Sockets(Sockets { is_udp: true, .. }) => Protocol::Udp,
+            ProxyEnds::Sockets(_) => Protocol::Tcp,
+            ProxyEnds::Interfaces(_) => Protocol::Interfaces,
         }
     }
 
     /// Returns the addresses, unless it lies between interfaces.
     pub(super) fn sockets(&self) -> Option<&Sockets> {
-        if let Between::Sockets(sockets) = &self.between { Some(sockets) } else { None }
+        if let ProxyEnds::Sockets(sockets) = &self.between { Some(sockets) } else { None }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -103,17 +102,15 @@ impl Proxy {
 
     fn ends(&self, defaults: &Defaults) -> Ends {
         match &self.between {
-            Between::Sockets(Sockets { listen, upstream, is_udp, .. }) => {
+            ProxyEnds::Sockets(Sockets { listen, upstream, is_udp, .. }) => {
                 if *is_udp {
-                    return udp_ends(*listen, *upstream, &defaults.clients);
+                    return Ends::Udp(datagrams(*listen, *upstream, &defaults.clients));
                 }
-                match tcp_ends(*listen, *upstream, &defaults.clients) {
-                    // As in Toxiproxy.
-                    Ends::Tcp(config) => Ends::Tcp(StreamConfig { ends_refused_in_order: true, ..config }),
-                    ends => ends,
-                }
+                let config = streams(*listen, *upstream, &defaults.clients);
+                // As in Toxiproxy.
+                Ends::Tcp(StreamConfig { ends_refused_in_order: true, ..config })
             }
-            Between::Interfaces(interfaces) => {
+            ProxyEnds::Interfaces(interfaces) => {
                 let interfaces = interfaces.clone();
                 Ends::Interfaces(BridgeConfig { interfaces, take: false, own: false })
             }
@@ -125,16 +122,16 @@ impl Proxy {
         let [listen, upstream] =
             [fields.listen.as_deref(), fields.upstream.as_deref()].map(Option::unwrap_or_default);
         match &self.between {
-            Between::Sockets(sockets) => upstream == sockets.upstream_name && sockets.listen_at(listen),
-            Between::Interfaces([a, b]) => [listen, upstream] == [a, b],
+            ProxyEnds::Sockets(sockets) => upstream == sockets.upstream_name && sockets.listen_at(listen),
+            ProxyEnds::Interfaces([a, b]) => [listen, upstream] == [a, b],
         }
     }
 
     /// Sets the path: the common one, with these changes.
     pub(super) fn set_path(&mut self, defaults: &Defaults, lines: Vec<Line>) -> Result<(), Refusal> {
         let overhead = match &self.between {
-            Between::Sockets(sockets) => overhead(!sockets.is_udp, sockets.upstream),
-            Between::Interfaces(_) => 0,
+            ProxyEnds::Sockets(sockets) => overhead(!sockets.is_udp, sockets.upstream),
+            ProxyEnds::Interfaces(_) => 0,
         };
         let mut paths = defaults.paths.clone();
         for (path, given) in paths.iter_mut().zip(defaults.overheads) {
@@ -190,7 +187,7 @@ impl Proxy {
         let path = Wan::builder().up(up).down(down).seed(self.seed);
         let started = Worker::start(name, self.ends(defaults), claimed, path);
         let (worker, listen) = started.map_err(|failure| refuse(500, failure))?;
-        if let (Between::Sockets(sockets), Ok(listen)) = (&mut self.between, listen.parse()) {
+        if let (ProxyEnds::Sockets(sockets), Ok(listen)) = (&mut self.between, listen.parse()) {
             sockets.listen = listen;
         }
         self.state = State::On(worker);
@@ -238,8 +235,8 @@ impl Proxy {
     /// Returns the ends as shown in output.
     pub(super) fn ends_in_words(&self) -> [String; 2] {
         match &self.between {
-            Between::Sockets(sockets) => [sockets.listen.to_string(), sockets.upstream_name.clone()],
-            Between::Interfaces(names) => names.clone(),
+            ProxyEnds::Sockets(sockets) => [sockets.listen.to_string(), sockets.upstream_name.clone()],
+            ProxyEnds::Interfaces(names) => names.clone(),
         }
     }
 

@@ -11,7 +11,7 @@ use softtimers_wan::PathConfig;
 use softtimers_wan::interfaces::Claimed;
 
 use super::fields::{Attributes, Protocol, ProxyFields, ToxicChange, ToxicFields, way};
-use super::proxy::{Between, Line, NamedToxic, Proxy, Sockets, unopened};
+use super::proxy::{Line, NamedToxic, Proxy, ProxyEnds, Sockets, unopened};
 use super::refusal::{Refusal, bad, no_proxy, no_toxic, refuse};
 use super::show::{ProxiesReport, ProxyReport};
 use crate::address;
@@ -54,8 +54,8 @@ impl Registry {
     ) -> Result<String, Refusal> {
         let name = self.new_name(fields)?;
         let between = match fields.protocol().map_err(bad)?.unwrap_or(Protocol::Tcp) {
-            Protocol::Interfaces => Between::Interfaces(fields.interfaces().map_err(bad)?),
-            protocol => Between::Sockets(self.new_sockets(&name, protocol, fields)?),
+            Protocol::Interfaces => ProxyEnds::Interfaces(fields.interfaces().map_err(bad)?),
+            protocol => ProxyEnds::Sockets(self.new_sockets(&name, protocol, fields)?),
         };
         self.serial += 1;
         let mut proxy = Proxy::new(between, &self.defaults, self.defaults.seed.wrapping_add(self.serial));
@@ -107,12 +107,12 @@ impl Registry {
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
         let proxy = self.proxies.get(name).ok_or_else(no_proxy)?;
         let after = match &proxy.between {
-            Between::Sockets(sockets) => {
+            ProxyEnds::Sockets(sockets) => {
                 let sockets = self.changed(sockets, fields)?;
                 self.check_loop(name, Some(&sockets))?;
-                Between::Sockets(sockets)
+                ProxyEnds::Sockets(sockets)
             }
-            Between::Interfaces(_) => {
+            ProxyEnds::Interfaces(_) => {
                 let asked = [&fields.listen, &fields.upstream].into_iter().zip(proxy.ends_in_words());
                 if asked.into_iter().any(|(asked, name)| asked.as_ref().is_some_and(|asked| *asked != name)) {
                     return Err(unopened());
@@ -129,9 +129,9 @@ impl Registry {
             proxy.set_path(&self.defaults, lines(changes)?)?;
         }
         let is_on = fields.enabled.unwrap_or(proxy.is_on());
-        let addresses = |between: &Between| match between {
-            Between::Sockets(sockets) => Some([sockets.listen, sockets.upstream]),
-            Between::Interfaces(_) => None,
+        let addresses = |between: &ProxyEnds| match between {
+            ProxyEnds::Sockets(sockets) => Some([sockets.listen, sockets.upstream]),
+            ProxyEnds::Interfaces(_) => None,
         };
         if !is_on || addresses(&after) != addresses(&proxy.between) {
             proxy.stop();

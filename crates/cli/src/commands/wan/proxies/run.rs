@@ -8,9 +8,10 @@ use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::{BridgeConfig, Claimed};
 
 use super::super::carrier::failure;
-use super::args::ProxiesPlan;
+use super::super::lateness::too_late;
 use super::control::attend;
 use super::fields::{Protocol, ProxyFields};
+use super::plan::ProxiesPlan;
 use super::refusal::Refusal;
 use super::registry::Registry;
 use super::serve::Api;
@@ -18,6 +19,7 @@ use super::show::{ProxiesConfig, ProxiesReport, ProxyReport};
 use softtimers_run::field::Field;
 
 use crate::control::Control;
+use crate::descriptors;
 use crate::run::output::{Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -72,6 +74,7 @@ impl Command for Proxies {
 
     /// Relays until the end or a signal.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ProxiesReport>, Failure> {
+        descriptors::raise();
         let interrupt = run.interrupt()?;
         let api = self.plan.api.map(|address| {
             Api::bind(address).map_err(|error| Failure::usage(format_args!("--api {address}: {error}")))
@@ -87,8 +90,9 @@ impl Command for Proxies {
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         let mut registry = Registry::new(self.plan.defaults.clone());
         for (fields, claimed) in self.plan.proxies.iter().zip(claimed) {
-            let refused =
-                |refusal: Refusal| Failure::usage(format_args!("{}: {}", of(fields), refusal.in_short()));
+            let refused = |refusal: Refusal| {
+                Failure::usage(format_args!("{}: {}", flag_and_name(fields), refusal.in_short()))
+            };
             registry.create(fields, claimed).map_err(refused)?;
         }
         registry.lines().for_each(|line| say(format_args!("{line}")));
@@ -105,12 +109,19 @@ impl Command for Proxies {
             .map_err(|error| Failure::broke_off("waiting for signals", &error))?;
         drop(progress);
         let report = registry.lock().unwrap_or_else(PoisonError::into_inner).finish();
-        Ok(Outcome::of(report))
+        let late = |proxy: &ProxyReport| {
+            let ways = [("up", &proxy.carried.up), ("down", &proxy.carried.down)];
+            too_late(&format!("proxy {:?}: ", proxy.name), ways)
+        };
+        let inconclusive = report.proxies.iter().find_map(late);
+        let strict = inconclusive.as_ref().filter(|_| self.plan.strict);
+        let broke_off = strict.map(|why| Failure::check(format_args!("--strict: {why}")));
+        Ok(Outcome { inconclusive, broke_off, ..Outcome::of(report) })
     }
 }
 
 /// Names the flag, and the proxy.
-fn of(fields: &ProxyFields) -> String {
+fn flag_and_name(fields: &ProxyFields) -> String {
     format!("--proxies, {:?}", fields.name.as_deref().unwrap_or_default())
 }
 
@@ -122,14 +133,15 @@ impl Proxies {
             if fields.protocol() != Ok(Some(Protocol::Interfaces)) {
                 return Ok(None);
             }
-            let refused = |problem: String| Failure::usage(format_args!("{}: {problem}", of(fields)));
+            let refused =
+                |problem: String| Failure::usage(format_args!("{}: {problem}", flag_and_name(fields)));
             let interfaces = fields.interfaces().map_err(refused)?;
             if let Some(again) = interfaces.iter().find(|name| taken.contains(*name)) {
                 return Err(refused(format!("another proxy has the interface {again}")));
             }
             taken.extend(interfaces.clone());
             let claimed = Claimed::new(&BridgeConfig { interfaces, take: self.plan.take, own: false });
-            claimed.map(Some).map_err(|problem| failure(&of(fields), &problem))
+            claimed.map(Some).map_err(|problem| failure(&flag_and_name(fields), &problem))
         };
         self.plan.proxies.iter().map(&mut claim).collect()
     }

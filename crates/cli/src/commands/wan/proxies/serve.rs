@@ -58,7 +58,7 @@ struct Desk {
 impl Desk {
     fn new(registry: Arc<Mutex<Registry>>) -> Self {
         let lookups = Arc::new(Semaphore::new(MOST_LOOKUPS));
-        Desk { registry, patience: PATIENCE, lookups }
+        Desk { registry, patience: REQUEST_PATIENCE, lookups }
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
@@ -151,7 +151,7 @@ fn is_loopback(host: &str) -> bool {
 /// The header by which a browser says where a request comes from.
 const SITE: &str = "sec-fetch-site";
 /// See [`Desk`].
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 /// The time-out for the names of a request.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
 /// The most lookups at once: fewer, so that there is always a place for requests without names.
@@ -159,10 +159,10 @@ const MOST_LOOKUPS: usize = 32;
 const LIMITS: Limits = Limits {
     connections: 64,
     head_bytes: 16_384,
-    asking: PATIENCE,
+    asking: REQUEST_PATIENCE,
     // The head, the body and the names.
     answering: Duration::from_secs(14),
-    taking: PATIENCE,
+    taking: REQUEST_PATIENCE,
     blocking_threads: MOST_LOOKUPS,
 };
 /// Room for many of the proxies and toxics that are allowed.
@@ -257,7 +257,7 @@ mod tests {
     /// of them loses its place.
     #[test]
     fn who_asks_slowly_holds_up_nobody() {
-        let said = ask(desk(), PATIENCE, |address| {
+        let said = ask(desk(), REQUEST_PATIENCE, |address| {
             let slow = |number: usize| {
                 let mut stream = std::net::TcpStream::connect(address).unwrap();
                 let begun: &[u8] = match number % 2 {
@@ -279,7 +279,7 @@ mod tests {
     fn names_that_are_never_found_hold_up_nobody_without_one() {
         let desk = desk();
         let all = Arc::clone(&desk.lookups).try_acquire_many_owned(MOST_LOOKUPS as u32).unwrap();
-        let said = ask(desk, PATIENCE, |address| {
+        let said = ask(desk, REQUEST_PATIENCE, |address| {
             let body = r#"{"name":"a","upstream":"localhost:9"}"#;
             let named = format!(
                 "POST /proxies HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",

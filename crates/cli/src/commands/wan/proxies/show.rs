@@ -71,9 +71,10 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn of(carrier: &Carrier) -> Self {
-        let direction =
-            |way| DirectionReport::of(&carrier.path(way), &carrier.counters(way), carrier.measured(way));
+    pub(crate) fn from_carrier(carrier: &Carrier) -> Self {
+        let direction = |way| {
+            DirectionReport::from_counts(&carrier.path(way), &carrier.counters(way), carrier.measured(way))
+        };
         let bytes = |way| carrier.counters(way).delivered_bytes;
         Carried {
             up: direction(Way::Up),

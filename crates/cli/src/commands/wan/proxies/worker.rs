@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::Claimed;
-use softtimers_wan::live::Ended;
 use softtimers_wan::toxic::Dose;
-use softtimers_wan::{PathConfig, WanBuilder, Way};
+use softtimers_wan::{Ended, PathConfig, WanBuilder, Way};
 
 use super::super::carrier::{Carrier, Ends};
 use super::show::Carried;
@@ -91,7 +90,7 @@ impl Worker {
         self.orders.send((order, answer)).ok()?;
         // If it is full, the bell rings already.
         let _ = (&self.bell).write(&[0]);
-        answered.recv_timeout(PATIENCE).ok()
+        answered.recv_timeout(ORDER_PATIENCE).ok()
     }
 
     /// Says whether it still relays: a system error may have ended it.
@@ -135,13 +134,13 @@ fn carry(
                     let _ = carrier.set(way, *path);
                 }
                 Order::Stop => {
-                    let carried = Carried::of(&carrier);
+                    let carried = Carried::from_carrier(&carrier);
                     drop(carrier);
                     let _ = answer.send(carried);
                     return Ok(());
                 }
             }
-            let _ = answer.send(Carried::of(&carrier));
+            let _ = answer.send(Carried::from_carrier(&carrier));
         }
         if is_over {
             return Ok(());
@@ -150,4 +149,4 @@ fn carry(
 }
 
 /// Orders take microseconds, unless the machine is stopped.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);

@@ -5,44 +5,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use softtimers_measure::failure::Failure;
 use softtimers_wan::{PathConfig, Way};
 
-use super::super::args::{WanArgs, overhead_given, path_without_ends};
+use super::super::args::WanArgs;
+use super::super::plan::{overhead_given, path_without_ends};
 use super::fields::ProxyFields;
 use super::registry::Defaults;
 use crate::address;
 use crate::args::any_seed;
 use crate::file;
 use crate::run::output::Output;
-
-/// Several paths in one process.
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Ends")]
-pub(crate) struct ProxiesArgs {
-    /// Serve Toxiproxy's HTTP API: IP:PORT, of the loopback interface
-    ///
-    /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
-    /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
-    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
-    pub(crate) api: Option<String>,
-
-    /// Begin with the proxies of a JSON file, as Toxiproxy has it
-    ///
-    /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp", "udp" or "interfaces", and "path": a list of
-    /// changes such as "both rtt 80ms rate 20Mbit". With "interfaces", "listen" and "upstream" name two of them, as --ifaces does, and
-    /// CAP_NET_RAW is needed. The settings of the command line are those of every proxy.
-    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
-    pub(crate) proxies: Option<PathBuf>,
-}
-
-impl ProxiesArgs {
-    /// Says whether several proxies are requested.
-    pub(crate) fn are_given(&self) -> bool {
-        self.api.is_some() || self.proxies.is_some()
-    }
-}
 
 /// A run with several proxies.
 #[derive(Debug)]
@@ -59,6 +32,8 @@ pub(crate) struct ProxiesPlan {
     pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
+    /// Whether a run whose own emulation was too late fails.
+    pub(crate) strict: bool,
     pub(crate) output: Output,
 }
 
@@ -85,6 +60,7 @@ impl ProxiesPlan {
                 seed: args.seed.unwrap_or_else(any_seed),
             },
             duration: args.duration,
+            strict: args.strict,
             output: Output::from(&args.output),
         })
     }
