@@ -10,7 +10,7 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    dependencies, header, instructions, licences, links, objects, packages, programs, readme, render, site,
+    budget, dependencies, header, instructions, licences, links, objects, packages, programs, render, site, skips,
     toolchains,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     });
     report.step("lock files", || in_each(root, lock_file));
     report.step("links", || Ok(links::check(root, &pages)));
-    report.step("README", || Ok(readme::check(&pages)));
+    report.step("budget", || budget::check(root));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
     report.step("BPF objects", || objects::check(root));
@@ -80,6 +80,7 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
         Ok(tests.outcome())
     });
     report.add_tests(tests.tally, tests.skipped());
+    report.step("nothing skipped", || Ok(skips::check(&tests.skipped())));
     // After a failure cargo runs no further binary, so claims about those would fail as well.
     if tests.tally.failed == 0 {
         report.step("claims", || {

@@ -1,0 +1,41 @@
+//! Which skipped tests `.ci/run` accepts. A test that skips itself for lack of a program that a package would have
+//! brought looks like a pass to everybody who does not read the list, so only what a package cannot bring may be missing.
+
+use crate::report::Outcome;
+
+/// Set by `.ci/run` once it has installed the packages that CONTRIBUTING lists.
+const COMPLETE: &str = "SOFTTIMERS_COMPLETE";
+
+/// Parts of reasons, each with what the machine lacks.
+const ALLOWED: &[(&str, &str)] = &[
+    ("no fq", "the queueing discipline fq, a part of the kernel"),
+    ("performance counter", "the CPU's performance counters"),
+];
+
+/// Checks the `name: reason` of skipped tests, where the machine is to be complete.
+pub(crate) fn check(skipped: &[String]) -> Outcome {
+    if std::env::var_os(COMPLETE).is_none() {
+        return Outcome::skipped(format!("{COMPLETE} is not set: packages may be missing"));
+    }
+    judge(skipped)
+}
+
+fn judge(skipped: &[String]) -> Outcome {
+    let is_allowed = |line: &&String| ALLOWED.iter().any(|(part, _)| line.contains(part));
+    let (lacking, avoidable): (Vec<_>, Vec<_>) = skipped.iter().partition(is_allowed);
+    let problems = avoidable.into_iter().map(|line| format!("skipped on a complete machine: {line}"));
+    Outcome::of(problems.collect(), format!("{} tests want another kernel or CPU", lacking.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_package_brings_may_be_missing() {
+        let fq = "softtimers-bpf::egress::fq_keeps_the_times: no fq here: unknown".to_owned();
+        assert!(matches!(judge(std::slice::from_ref(&fq)), Outcome::Passed(_)));
+        let dig = "softtimers-cli::wan::names: there is no dig".to_owned();
+        assert_eq!(judge(&[fq, dig.clone()]), Outcome::failed(format!("skipped on a complete machine: {dig}")));
+    }
+}
