@@ -10,8 +10,8 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    budget, dependencies, header, instructions, licences, links, objects, packages, programs, render, site, skips,
-    toolchains,
+    budget, dependencies, header, instructions, licences, links, objects, packages, programs, render, site,
+    skips, toolchains,
 };
 
 /// Runs every step of `ci`; `kept` is the output of `cargo test --workspace`, if it has just run.

@@ -36,6 +36,9 @@ mod tests {
         let fq = "softtimers-bpf::egress::fq_keeps_the_times: no fq here: unknown".to_owned();
         assert!(matches!(judge(std::slice::from_ref(&fq)), Outcome::Passed(_)));
         let dig = "softtimers-cli::wan::names: there is no dig".to_owned();
-        assert_eq!(judge(&[fq, dig.clone()]), Outcome::failed(format!("skipped on a complete machine: {dig}")));
+        assert_eq!(
+            judge(&[fq, dig.clone()]),
+            Outcome::failed(format!("skipped on a complete machine: {dig}"))
+        );
     }
 }

@@ -50,17 +50,7 @@ pub const TARGETS: &[Target] = &[
 
 /// The targets of the command's own readers, in `properties.rs` of its sources: a program cannot be a dependency, so its unit
 /// tests replay these corpora, and `fuzz/` compiles its sources.
-pub const OF_THE_COMMAND: [&str; 9] = [
-    "captured",
-    "control",
-    "filter_code",
-    "machine",
-    "metrics",
-    "saved_run",
-    "scenario",
-    "sim_parts",
-    "sim_sweep",
-];
+pub const OF_THE_COMMAND: [&str; 5] = ["captured", "control", "filter_code", "metrics", "scenario"];
 
 /// Runs the target of this name.
 ///

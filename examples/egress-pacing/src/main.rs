@@ -15,8 +15,8 @@ use example_harness::trial::{Done, Software, Trial};
 use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic};
 use softtimers_bpf::{Egress, EgressPace, Error};
-use softtimers_trials::result::Table;
 use softtimers_net::udp::{RecvBatch, UdpSocket};
+use softtimers_trials::result::Table;
 
 const FIGURES: [(&str, usize); 4] =
     [("longest train", 0), ("gap p50 µs", 0), ("gap p99 µs", 0), ("CPU µs a packet", 2)];

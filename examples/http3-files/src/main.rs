@@ -23,8 +23,8 @@ use example_harness::trial::{Done, Software, Trial};
 use files::By;
 use path::Path;
 use quinn::ServerConfig;
-use softtimers_trials::result::Table;
 use softtimers_measure::usage::Usage;
+use softtimers_trials::result::Table;
 use softtimers_wan::Counters;
 use tokio::sync::oneshot;
 

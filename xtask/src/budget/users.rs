@@ -33,8 +33,7 @@ fn types(sources: &Sources) -> Vec<String> {
         let Some(package) = published(path) else { continue };
         for name in public_types(text) {
             let is_outside = |place: &&str| !place.starts_with(&format!("{package}/src/"));
-            let is_named =
-                places.get(name).is_some_and(|places| places.iter().any(|place| is_outside(&place)));
+            let is_named = places.get(name).is_some_and(|places| places.iter().any(is_outside));
             if !is_named && !is_in_a_signature(sources, package, name) {
                 problems.push(format!("{path}: nobody outside {package} uses the public type {name}"));
             }

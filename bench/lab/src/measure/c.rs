@@ -65,7 +65,11 @@ fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
         table.row([said.trim().into()]);
         shares.extend(numbers(&said, "of the rate, ").first().copied());
     }
-    table.bar(Bar::at_most(format!("C, {name}: back to back at 100 µs, %"), 3.0, Estimate::from_values(shares)));
+    table.bar(Bar::at_most(
+        format!("C, {name}: back to back at 100 µs, %"),
+        3.0,
+        Estimate::from_values(shares),
+    ));
     Ok(Some(table))
 }
 

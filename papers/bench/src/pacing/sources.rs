@@ -88,7 +88,8 @@ struct Removal {
 impl Removal {
     fn of(rounds: &[[Share; CONTENDERS]], all: &Triggers, source: TriggerState) -> Self {
         let who = REMOVED.iter().position(|&removed| removed == source).map(|at| at + 1);
-        let gaps = |who: usize| Estimate::from_values(rounds.iter().filter_map(|round| round[who].gaps.mean()));
+        let gaps =
+            |who: usize| Estimate::from_values(rounds.iter().filter_map(|round| round[who].gaps.mean()));
         Removal {
             source,
             share: all.share(source).unwrap_or(0.0),
