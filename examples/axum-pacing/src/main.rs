@@ -20,8 +20,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
+use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Monotonic};
-use softtimers_measure::usage::Usage;
 use softtimers_tokio::Rate;
 use softtimers_trials::result::Table;
 use tokio::net::{TcpListener, TcpSocket};
@@ -88,6 +88,7 @@ impl Setting {
         match self {
             Setting { workers: 1, hog: false } => name.to_owned(),
             Setting { workers, hog: false } => format!("{workers} workers: {name}"),
+            Setting { workers: 1, hog: true } => format!("beside a hog: {name}"),
             Setting { workers, hog: true } => format!("{workers} workers beside a hog: {name}"),
         }
     }
@@ -149,7 +150,7 @@ fn serve(by: By, setting: Setting, time: Duration) -> Done<([Spacing; CLIENTS as
     let routes = Router::new().route("/", get(page)).with_state(seen.clone());
     let rate = Rate::every(INTERVAL)?;
     let _hog = setting.hog.then(Hog::start).transpose()?;
-    let before = Usage::now();
+    let before = cpu_time();
     setting.runtime()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let server = listener.local_addr()?;
@@ -167,7 +168,13 @@ fn serve(by: By, setting: Setting, time: Duration) -> Done<([Spacing; CLIENTS as
         Done::Ok(())
     })?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok((seen, Usage::now().since(&before).cpu))
+    Ok((seen, cpu_time().saturating_sub(before)))
+}
+
+/// The CPU time of all threads of this process.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 fn run(trial: &Trial) -> Done<Vec<Table>> {
