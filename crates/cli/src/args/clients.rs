@@ -25,7 +25,7 @@ pub(crate) struct ClientArgs {
     /// Most clients at once: 1 to 65536
     ///
     /// A new UDP client then replaces the one with the least traffic.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536), hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536), hide_short_help = true)]
     pub(crate) clients: u32,
 
     /// Forget a client that has sent nothing for this time

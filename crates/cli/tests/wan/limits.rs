@@ -89,7 +89,7 @@ fn a_thousand_streams_are_served_at_the_usual_limit() {
     }
     // For the clients and the server of this test.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let relay = Relay::start("-S -n 1024", server(), "--clients 1000");
+    let relay = Relay::start("-S -n 1024", server(), "");
     assert_eq!(served(relay.address, 1_000), 1_000);
     let (report, said) = relay.finish();
     let clients = &report["clients"];
