@@ -122,11 +122,9 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         let sent = report(sender);
         assert!(Monotonic.now() < told + Duration::from_secs(30), "it went on to its end: {words}");
         assert_eq!(sent["sent"].as_u64(), Some(u64::from(sends)), "{words}");
-        // The kernel may be a little later with it than its sender was.
-        receiver.set_nonblocking(!sends).unwrap();
-        let goodbye = next(&receiver);
-        let said = matches!(goodbye, Some(Datagram::Bye { sent: 1, .. }));
-        assert!(if sends { said } else { goodbye.is_none() }, "a goodbye by whoever sends: {words}");
+        // On loopback all that was sent has arrived: without an agreement nobody is told of the end.
+        receiver.set_nonblocking(true).unwrap();
+        assert!(next(&receiver).is_none(), "nothing but what it counts: {words}");
     }
 }
 

@@ -39,11 +39,12 @@ use outcome::{Bench, Case, End, Out};
 use results::{Cell, Cells, How};
 
 fn main() -> ExitCode {
-    if let Ok(faults) = std::env::var(fault::VARIABLE) {
-        return fault::become_faulty(&faults);
-    }
+    // The first one is asked for by a script that also has the second, for the program that it starts last.
     if let Ok(name) = std::env::var(common::offloads::VARIABLE) {
         return common::offloads::take_frames(&name);
+    }
+    if let Ok(faults) = std::env::var(fault::VARIABLE) {
+        return fault::become_faulty(&faults);
     }
     let mut arguments = Arguments::from_args();
     // They wait more than they compute.

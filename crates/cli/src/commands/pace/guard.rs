@@ -5,8 +5,8 @@
 //! else. It is in a process group of its own, so that keys do not reach it.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -55,8 +55,9 @@ impl Drop for Guard {
 /// Waits for the end of stdin, then empties and removes the group.
 pub(crate) fn run(args: &GuardArgs) -> ExitCode {
     let _ = io::copy(&mut io::stdin().lock().take(u64::MAX), &mut io::sink());
-    // Linux 5.14; before, the processes go on, in the group.
-    let _ = fs::write(args.group.join("cgroup.kill"), "1");
+    // Linux 5.14; before, the processes go on, in the group. A directory that is no cgroup gets no file.
+    let kill = OpenOptions::new().write(true).open(args.group.join("cgroup.kill"));
+    let _ = kill.and_then(|mut kill| kill.write_all(b"1"));
     for _ in 0..ATTEMPTS {
         match fs::remove_dir(&args.group) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
