@@ -10,6 +10,7 @@ const COMPLETE: &str = "SOFTTIMERS_COMPLETE";
 const ALLOWED: &[(&str, &str)] = &[
     ("no fq", "the queueing discipline fq, a part of the kernel"),
     ("performance counter", "the CPU's performance counters"),
+    ("open tun socket", "tun devices, a part of the kernel, which pasta and slirp4netns make"),
 ];
 
 /// Checks the `name: reason` of skipped tests, where the machine is to be complete.

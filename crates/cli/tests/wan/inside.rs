@@ -263,12 +263,13 @@ fn is_there(name: &OsStr) -> bool {
 }
 
 pub(crate) fn started(mut wan: Command, sign: &Path) -> Option<Child> {
-    let mut child = wan.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = wan.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // The watchdog bounds the wait.
     while !sign.exists() {
         if let Some(status) = child.try_wait().unwrap() {
-            assert_eq!(status.code(), Some(77));
-            skipped("not possible here");
+            let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+            assert_eq!(status.code(), Some(77), "{said}");
+            skipped(said.trim_end());
             return None;
         }
         thread::park_timeout(Duration::from_millis(10));
