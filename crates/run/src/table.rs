@@ -1,7 +1,7 @@
 //! A report for people, in reading order: [`Table`], made of labelled rows, distributions, grids and sentences.
 //!
 //! It holds the results of a command, and draws them for a [`Screen`]. A label is a name of the
-//! [catalogue](super::catalogue), which explains it; a test finds those without an entry.
+//! [field](crate::field::Field), which explains it; a test finds those without an entry.
 
 use std::fmt::Display;
 

@@ -190,7 +190,7 @@ fn stdout(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
 }
 
 /// No room for files, and no right to have any in /tmp; only lines that are given a file have this row.
-fn disk(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+fn disk(matrix: &Matrix, _: &Line, row: &mut Row<'_>) {
     if !matrix.bench.is_root {
         row.skipped = Some("a disk that is full takes root");
         return;

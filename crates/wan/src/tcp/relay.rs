@@ -109,6 +109,8 @@ impl Relay {
             live.wan.direction(way).path().check_stream().map_err(invalid)?;
         }
         let listen = TcpListener::bind(config.listen)?;
+        // The standard library lets 128 wait. Beyond that the kernel answers by SYN cookies, and resets some of those clients.
+        rustix::net::listen(&listen, MOST_WAITING)?;
         let local = listen.local_addr()?;
         if is_same_socket(config.upstream, local) {
             let problem = format!("the upstream {} is the relay itself", config.upstream);
@@ -477,6 +479,8 @@ impl Relay {
 }
 
 const LISTEN: Token = Token(1 << 62);
+/// Clients that may wait to be accepted; the kernel has a bound of its own, `net.core.somaxconn`, of 4,096 by default.
+const MOST_WAITING: i32 = 4_096;
 /// Connections, or pieces, per batch, so that each side gets its turn.
 const BATCH: usize = 64;
 /// The bytes of one read, and of a piece on an unlimited path.
