@@ -8,7 +8,8 @@ const COMPLETE: &str = "SOFTTIMERS_COMPLETE";
 
 /// Parts of reasons, each with what the machine lacks.
 const ALLOWED: &[(&str, &str)] = &[
-    ("--timer kernel", "the queueing discipline fq, again"),
+    ("--timer kernel", "the queueing discipline fq, a part of the kernel"),
+    ("Toxiproxy's server", "a Go compiler newer than Debian's, or the modules that it downloads"),
     ("no fq", "the queueing discipline fq, a part of the kernel"),
     ("performance counter", "the CPU's performance counters"),
     ("open tun socket", "tun devices, a part of the kernel, which pasta and slirp4netns make"),
