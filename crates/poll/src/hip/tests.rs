@@ -148,7 +148,8 @@ impl Estimate {
 #[test]
 fn the_period_is_the_mean_and_a_margin_of_the_spread_in_ticks() {
     const TICK: f64 = 1e6;
-    let roundings: [(Rounding, fn(f64) -> f64); 3] =
+    type Rounded = fn(f64) -> f64;
+    let roundings: [(Rounding, Rounded); 3] =
         [(Rounding::Down, f64::floor), (Rounding::Up, f64::ceil), (Rounding::Nearest, f64::round)];
     for mean in [Mean::Updated, Mean::Previous] {
         let mut hips = roundings.map(|(rounding, _)| Hip::new(HipConfig { rounding, mean, ..PAPER }));
