@@ -36,14 +36,14 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/tcp.bpf.o");
 pub struct TcpCapacity {
     /// Bits a second on the wire, of all connections together. BPF can set paces up to [`TcpPace::FASTEST`].
     pub rate: NonZeroU64,
-    /// What may be on the way, of all connections together.
+    /// The window that all connections share.
     pub window: TcpWindow,
     /// The networks at the other end of the path; without any, all addresses but this machine's loopback. At most
     /// [`TcpPace::NETWORKS`].
     pub to: Vec<(IpAddr, u8)>,
 }
 
-/// What may be on the way at once.
+/// How much may be on the way at once.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TcpWindow {
     /// This share of what the path holds: its rate during a round trip, which each connection's handshake measures.

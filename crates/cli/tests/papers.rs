@@ -50,7 +50,7 @@ fn without_the_other_program_one_line_says_how_to_install_it() {
     }
 }
 
-/// What cannot be started is no reason to look further.
+/// A program that cannot be started is no reason to look further.
 #[test]
 fn a_program_that_cannot_be_started_is_told_with_its_path() {
     let alone = Alone::new("broken");

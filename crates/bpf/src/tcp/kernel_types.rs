@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// What every kernel has, by what its headers say.
+    /// Types that every kernel has, as its headers state them.
     #[test]
     fn the_structures_of_this_kernel_are_found() {
         let types = match KernelTypes::read() {

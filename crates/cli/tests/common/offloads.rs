@@ -16,7 +16,7 @@ pub fn set(name: &str, offload: Offload, is_on: bool) -> io::Result<()> {
     set_offload(UdpSocket::bind("0.0.0.0:0")?.as_fd(), name, offload, is_on)
 }
 
-/// What a test does where [`VARIABLE`] is set.
+/// Switches the offload, in place of the tests, where [`VARIABLE`] is set.
 pub fn take_frames(name: &str) -> ExitCode {
     match set(name, Offload::Gro, true) {
         Ok(()) => ExitCode::SUCCESS,

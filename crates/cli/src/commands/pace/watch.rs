@@ -121,7 +121,7 @@ impl Watch {
     }
 }
 
-/// What can be done without waiting.
+/// Events that are ready.
 #[derive(Debug, Default)]
 struct Ready {
     signal: bool,
