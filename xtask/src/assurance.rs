@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   fuzzing ──▶ target/assurance/fuzzing.json ──┐
-//!   models  ──▶ target/assurance/models.json  ──┴─ cargo lab publish ──▶ docs/data ──▶ docs/reliability.md
+//!   models  ──▶ target/assurance/models.json  ──┴─ cargo lab publish ──▶ docs/data ──▶ xtask/docs/reliability.md
 //! ```
 
 use std::fs::{self, File};

@@ -8,6 +8,7 @@
 //! ```
 
 mod count;
+mod names;
 mod users;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::program;
 use crate::report::Outcome;
 
 use count::{Amounts, Sources};
+use names::Common;
 
 const PATH: &str = "budget.toml";
 /// How far below its ceiling an amount may be, in percent, before the ceiling has to follow.
@@ -29,7 +31,8 @@ const SLACK_PERCENT: usize = 5;
 const HEADER: &str = "\
 # Ceilings, checked by `cargo xtask budget`, which is part of ci. `lines` are Rust without tests, comments and blanks,
 # `types` public structs, enums, traits, unions and aliases, `args` arguments of a command, `words` those of a page
-# without what is rendered into it. A ceiling that an amount is more than 5% below has to follow it:
+# without what is rendered into it, `functions` names that more than ten files have a function of, `constants` those of
+# constants in more than three. A ceiling that an amount is more than 5% below has to follow it:
 # `cargo xtask budget --lower` does that. One that is raised above the lowest it ever had says why in `reason`.
 ";
 
@@ -56,8 +59,14 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
     let sources = Sources::read(root)?;
     let budget = read(&fs::read_to_string(root.join(PATH)).context(PATH)?)?;
     let amounts = sources.amounts();
+    let common = Common::of_sources(&sources.rust);
     let mut problems = beyond(&amounts, &budget);
     problems.extend(raised(&budget, &lowest(root)?));
+    if problems.iter().any(|problem| problem.contains(" functions; ") || problem.contains(" constants; ")) {
+        let names = common.functions.iter().chain(&common.constants);
+        let names = names.map(|(name, files)| format!("{name} ({files})")).collect::<Vec<_>>();
+        problems.push(format!("names in too many files: {}", names.join(", ")));
+    }
     problems.extend(users::missing(&sources));
     Ok(Outcome::of(problems, totals(&amounts)))
 }

@@ -10,8 +10,8 @@ use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
 use crate::{
-    budget, dependencies, header, instructions, licences, links, objects, packages, programs, render, site,
-    skips, toolchains,
+    budget, dependencies, header, instructions, licences, links, objects, packages, programs, release,
+    render, site, skips, toolchains,
 };
 
 /// Runs every step of `ci`; `kept` is the output of `cargo test --workspace`, if it has just run.
@@ -46,6 +46,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("site in a browser", || site::shown(workspace, None));
     report.step("no_std build", || toolchains::no_std_build(root));
     report.step("instructions", || instructions::check(root));
+    release::in_ci(workspace, report);
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
     Ok(())
 }

@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(problem("nowhere.md").as_deref(), Some("there is no nowhere.md"));
         assert_eq!(problem("../../x").as_deref(), Some("there is no ../../x"));
         assert_eq!(problem("../..").as_deref(), Some("leads out of the repository"));
-        assert_eq!(problem("limits.md#x").as_deref(), Some("there is no heading #x"));
+        assert_eq!(problem("benchmarks.md#x").as_deref(), Some("there is no heading #x"));
     }
 }

@@ -6,11 +6,20 @@
 //! |---|---|
 //! | `licences` | cargo-deny, or `ci`'s part of it |
 //! | `semver` | cargo-semver-checks |
-//! | `static`, `image` | the musl target of rustup; buildah, podman or docker |
+//! | `static`, `image` | the musl targets of rustup; buildah, podman or docker |
+//! | `wheels` | maturin, the Python package ziglang, and the targets that rustup has |
 //! | `library` | cargo-c: `target/release/root` as it will be installed under `/` |
 //! | `debian` | cargo-deb, from there and from the command's own pages in `target/release/pages` |
 //!
+//! What can run here does: the static binary in a root that has nothing else, that of the other architecture by qemu, the
+//! wheel in a new environment, the packages in a Debian of their own by debootstrap or else unpacked into a folder.
+//! `ci` does this for this machine's architecture, without optimization.
+//!
 //! Uploading is left to a person, for whom it prints the commands: a published crate can't be taken back.
+
+mod binaries;
+mod debian;
+mod wheels;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +29,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::ci::tool;
-use crate::program::{self, cargo, must, output, program as command};
+use crate::program::{self, cargo, output, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
 use crate::{header, licences, packages, toolchains};
@@ -36,11 +45,21 @@ const STEPS: &[(&str, Step)] = &[
     ("semver", semver),
     ("publish", packages::published_dry),
     ("install", packages::installed),
-    ("static", static_binary),
+    ("static", |workspace| binaries::linked(workspace, &ALL)),
     ("image", image),
+    ("wheels", |workspace| wheels::build(workspace, &ALL)),
     ("library", library),
-    ("debian", debian),
+    ("debian", debian::packaged),
 ];
+
+/// What is built: for which architectures, and by which profile of Cargo.
+struct Build {
+    architectures: &'static [&'static str],
+    profile: &'static str,
+}
+
+const ALL: Build = Build { architectures: &["x86_64", "aarch64"], profile: "dist" };
+const HERE: Build = Build { architectures: &[std::env::consts::ARCH], profile: "dev" };
 
 /// Returns the names of its steps.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -55,6 +74,12 @@ pub(crate) fn run(workspace: &Workspace, chosen: &[String], report: &mut Report)
         }
     }
     println!("\nWhat is left to a person when all is well:\n{UPLOAD}");
+}
+
+/// Runs the steps that show in some minutes that what is handed out can be built, and works.
+pub(crate) fn in_ci(workspace: &Workspace, report: &mut Report) {
+    report.step("static binary", || binaries::linked(workspace, &HERE));
+    report.step("wheels", || wheels::build(workspace, &HERE));
 }
 
 const UPLOAD: &str = "\
@@ -100,31 +125,6 @@ pub(crate) fn semver(workspace: &Workspace) -> Result<Outcome> {
     }
 }
 
-/// Builds the command without any library, for any Linux, and the content of the image.
-fn static_binary(workspace: &Workspace) -> Result<Outcome> {
-    let (root, musl) = (workspace.root(), format!("{}-unknown-linux-musl", std::env::consts::ARCH));
-    let sysroot = output(command("rustc", root).args(["--print", "sysroot"]))?;
-    if !Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).is_dir() {
-        return Ok(Outcome::skipped(format!("`rustup target add {musl}` brings what it needs")));
-    }
-    let image = workspace.target("image");
-    fs::create_dir_all(&image)?;
-    for (folder, package, program) in PROGRAMS {
-        let mut build = cargo(&root.join(folder));
-        build.args(["build", "--release", "--locked", "-p", package, "--target", &musl]);
-        must(nameless(&mut build, workspace).arg("--target-dir").arg(workspace.target("shipped")))?;
-        let built = workspace.target("shipped").join(&musl).join("release").join(program);
-        must(command("strip", root).arg("-o").arg(image.join(program)).arg(built))?;
-    }
-    for file in ["Containerfile", "LICENSE-MIT", "LICENSE-APACHE"] {
-        fs::copy(root.join(file), image.join(file)).with_context(|| format!("no {file}"))?;
-    }
-    fs::write(image.join("THIRD-PARTY"), notices(workspace)?)?;
-    // It also has to run where there is nothing else.
-    let says = output(command(image.join("softtimers"), root).env_clear().arg("--version"))?;
-    Ok(Outcome::passed(format!("{}, {}", says.trim(), image.display())))
-}
-
 /// Builds the image from the static binary, with any image tool that works here.
 fn image(workspace: &Workspace) -> Result<Outcome> {
     let directory = workspace.target("image");
@@ -152,62 +152,10 @@ fn library(workspace: &Workspace) -> Result<Outcome> {
     program::check(nameless(&mut cargo, workspace))
 }
 
-/// Builds the Debian packages, by the tables `package.metadata.deb` of the command and the C library.
-fn debian(workspace: &Workspace) -> Result<Outcome> {
-    let root = workspace.root();
-    if !program::works(cargo(root).args(["deb", "--version"])) {
-        return Ok(Outcome::skipped("cargo-deb is not installed"));
-    }
-    if !workspace.target("release/root/usr/include/softtimers.h").is_file() {
-        return Ok(Outcome::skipped(
-            "two of them are made of the C library, which step `library` has not built",
-        ));
-    }
-    for (folder, package, _) in PROGRAMS {
-        let mut build = cargo(&root.join(folder));
-        must(nameless(build.args(["build", "--release", "--locked", "-p", package]), workspace))?;
-    }
-    pages(workspace)?;
-    for words in [
-        &["-p", COMMAND][..],
-        &["-p", "softtimers-capi", "--multiarch=same"],
-        &["-p", "softtimers-capi", "--multiarch=same", "--variant=dev"],
-    ] {
-        must(cargo(root).args(["deb", "--no-build"]).args(words))?;
-    }
-    Ok(Outcome::passed("3 packages in target/debian"))
-}
-
-/// Writes manual pages and completions by the commands themselves, of which the first finds the other beside it, licences, and examples of systemd units for the package.
-fn pages(workspace: &Workspace) -> Result<()> {
-    let (program, to) = (workspace.target("release/softtimers"), workspace.target("release/pages"));
-    let says = |words: &[&str]| output(command(&program, workspace.root()).args(words));
-    fs::create_dir_all(&to)?;
-    let (mut open, mut pages) = (vec![String::new()], vec![]);
-    while let Some(words) = open.pop() {
-        let page = says(&[&["man"], &words.split_whitespace().collect::<Vec<_>>()[..]].concat())?;
-        let name = format!("softtimers{}", words.replace(' ', "-"));
-        // It names the pages of its subcommands: `softtimers\-send(1)`.
-        let below = page.lines().filter_map(|line| {
-            let other = line.strip_suffix("(1)")?.replace("\\-", "-");
-            other.strip_prefix(&name)?.strip_prefix('-').filter(|name| *name != "help").map(str::to_owned)
-        });
-        open.extend(below.map(|other| format!("{words} {other}")));
-        fs::write(to.join(format!("{name}.1")), &page)?;
-        pages.push(format!("{name}.1"));
-    }
-    must(command("gzip", &to).args(["-9", "-n", "-f"]).args(pages))?;
-    let papers = workspace.target("release/softtimers-papers");
-    for shell in ["bash", "zsh", "fish"] {
-        fs::write(to.join(shell), says(&["completions", shell])?)?;
-        let script = output(command(&papers, workspace.root()).args(["completions", shell]))?;
-        fs::write(to.join(format!("{shell}-papers")), script)?;
-    }
-    for unit in ["softtimers-wan.service", "softtimers-forward.service"] {
-        let text = fs::read_to_string(workspace.root().join("docs").join(unit)).context(unit)?;
-        fs::write(to.join(unit), text.replace("/usr/local/bin/", "/usr/bin/"))?;
-    }
-    Ok(fs::write(to.join("THIRD-PARTY"), notices(workspace)?)?)
+/// Says whether rustup has the standard library of a target.
+fn has_target(workspace: &Workspace, target: &str) -> Result<bool> {
+    let sysroot = output(command("rustc", workspace.root()).args(["--print", "sysroot"]))?;
+    Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").is_dir())
 }
 
 /// Makes the compiler write names instead of this machine's source paths, which would show in panic messages.

@@ -1,11 +1,11 @@
-//! `cargo xtask site`: the documentation of `docs/`, `papers/docs/` and `bench/docs/` as a site, by mdBook.
+//! `cargo xtask site`: the documentation of `docs/`, `papers/docs/`, `bench/docs/` and `xtask/docs/` as a site, by mdBook.
 //!
 //! The pages are written for readers of the repository, where `../crates/…` is a link to a source file. A site does not
 //! have these files, so the pages are copied to `target/site-src` first, and such links become links to the published
 //! sources, or plain paths.
 //!
 //! ```text
-//!   docs/, papers/docs/, bench/docs/ ──▶ target/site-src ── mdbook ──▶ target/site ──▶ addresses: does each link lead somewhere?
+//!   docs/, papers/docs/, … ──▶ target/site-src ── mdbook ──▶ target/site ──▶ addresses: does each link lead somewhere?
 //!                                                └────────▶ browser: is anything cut off, or too pale?
 //! ```
 

@@ -14,7 +14,7 @@ use crate::program;
 pub(crate) const BESIDE: [&str; 2] = ["papers", "bench"];
 
 /// The folders of pages, the product's first.
-pub(crate) const DOCS: [&str; 3] = ["docs", "papers/docs", "bench/docs"];
+pub(crate) const DOCS: [&str; 4] = ["docs", "papers/docs", "bench/docs", "xtask/docs"];
 
 /// The output of `cargo metadata`.
 pub(crate) struct Workspace(Metadata);

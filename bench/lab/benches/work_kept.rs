@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers::Rate;
+use softtimers_contest::turns::{self, Contest, engine};
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_load::send::SendFigures;
 use softtimers_load::turns::Contender;
@@ -24,7 +25,6 @@ use softtimers_measure::estimate::Estimate;
 use softtimers_measure::stats::Stats as _;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::result::{Cell, Table};
-use softtimers_trials::turns::{self, Contest, engine};
 
 const COLUMNS: [(&str, usize); 11] = [
     ("echo batch", 0),

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-pub use softtimers_trials::bench::{Asked, Done, Section, child, create, exit};
-use softtimers_trials::bench::{Bench, Benches, rounds, seconds};
+pub use softtimers_contest::bench::{Asked, Done, Section, child, create, exit};
+use softtimers_contest::bench::{Bench, Benches, rounds, seconds};
 
 /// The benches: name, question, and the numbers that each takes besides [`Asked`].
 pub const BENCHES: Benches =

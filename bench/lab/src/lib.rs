@@ -7,7 +7,7 @@
 //! ```text
 //!   cargo bench --manifest-path bench/Cargo.toml --bench NAME ──┐
 //!   cargo lab measure: the command, C, benches ──┼─▶ tables, bars ──▶ --json FILE ──▶ docs/data ──▶ cargo xtask render ──▶ docs
-//!   cargo lab rig: between interfaces ───────────┘
+//!   cargo lab rig: between interfaces, loaded by cargo lab generate ┘
 //! ```
 //!
 //! [`bench::BENCHES`] has the question of each bench, and `cargo bench --manifest-path bench/Cargo.toml --bench NAME -- --help` prints
@@ -18,6 +18,7 @@
 
 pub mod bench;
 pub mod figures;
+pub mod generate;
 pub mod least;
 pub mod measure;
 pub mod receivers;

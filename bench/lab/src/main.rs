@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use softtimers_lab::receivers::Question;
 use softtimers_lab::traffic::{self, Traffic};
-use softtimers_lab::{bench, measure, receivers, rig};
+use softtimers_lab::{bench, generate, measure, receivers, rig};
 use softtimers_pages::render;
 
 /// Measures softtimers and its peers.
@@ -25,6 +25,8 @@ enum Task {
     Measure(measure::Arguments),
     /// Forward between namespaces, up to five times the capacity; needs root
     Rig(rig::Arguments),
+    /// Send datagrams out of a virtual cable as fast as a CPU can, evenly; needs root
+    Generate(generate::Arguments),
     /// Keep the output of `--json` as docs/data/NAME.json
     Publish { file: PathBuf, name: String },
     /// Receive between the interfaces of the rig
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
     let done = match lab.task {
         Task::Measure(arguments) => measure::run(&arguments),
         Task::Rig(arguments) => rig::run(&arguments),
+        Task::Generate(arguments) => return generate::run(&arguments),
         Task::Publish { file, name } => render::publish(&file, &name).map_err(Into::into),
         Task::Traffic { traffic } => traffic::run(&traffic).map_err(Into::into),
         Task::Receive { question } => receivers::run(&question).map_err(Into::into),

@@ -17,6 +17,7 @@ mod c;
 mod disturbed;
 mod doctor;
 mod emulators;
+mod one_way;
 mod wan;
 
 use anyhow::Context as _;

@@ -22,11 +22,11 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
-use softtimers_forward::{Mode, PollingPlan};
+use softtimers_load::mode::{Mode, PollingPlan};
 use softtimers_load::wire::{SCHEDULED_AT, SEQUENCE_AT};
 use softtimers_measure::processor::{Kept, Processor};
 use softtimers_net::packet::Interface;
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpDevice};
 
 /// A question, and its arguments.
 #[derive(Subcommand, Debug)]
@@ -93,7 +93,7 @@ fn open(how: &How, names: &[&str], with: impl With) -> io::Result<Value> {
             with.with(devices)
         }
         Driver::Xdp => {
-            let devices = XdpDevice::on_all(&interfaces, XdpConfig::default())?;
+            let devices = XdpDevice::on_all(&interfaces, XdpDevice::ENTRIES)?;
             ready();
             with.with(devices)
         }

@@ -5,8 +5,8 @@
 //! ```text
 //!   near: g0 ═══ r0 :middle: out ═══ s0 :far         three namespaces, two virtual cables
 //!    ▲               ▲                    ▲
-//!    send --driver   forward, or another  nothing: frames are for a station that is not there
-//!    xdp, on cpu 0   forwarder, on cpu 1
+//!    cargo lab       forward, or another  nothing: frames are for a station that is not there
+//!    generate, on 0  forwarder, on cpu 1
 //! ```
 //!
 //! The sender's CPU does the kernel's work on a frame up to the ring; so only the forwarder's work competes for the
@@ -27,7 +27,6 @@ pub mod hosts;
 mod kept;
 mod monitors;
 mod plain;
-mod raw;
 mod relay;
 mod routed;
 mod shares;
@@ -53,7 +52,7 @@ pub struct Arguments {
 }
 
 /// The sections that can be requested separately.
-pub const SECTIONS: [Section<Rig>; 14] = [
+pub const SECTIONS: [Section<Rig>; 13] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -67,7 +66,6 @@ pub const SECTIONS: [Section<Rig>; 14] = [
     ("routed-delays", routed::delays),
     ("kept", kept::kept),
     ("relay", relay::relay),
-    ("raw", raw::raw),
 ];
 
 /// Runs the requested sections.

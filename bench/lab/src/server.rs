@@ -17,6 +17,7 @@ pub mod engine;
 pub mod ports;
 pub mod processes;
 pub mod request;
+pub mod timer;
 
 /// The file of the paper's server.
 pub const FILE: [u8; 6 << 10] = [b'x'; 6 << 10];

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for three moments:
+ * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for two moments:
  *
  *      a flight begins    first packet after all were acknowledged: the window is the connection's share of the known
  *                         capacity at least, where CUBIC would have cut it for the pause (RFC 9293's restart)
  *      packets acked      its pace and window follow the number of active connections, and a flight ends with its last packet
- *      packets sent       so does its pace: in the first round trip of many nothing is acknowledged, and the first would have all
- *                         of the rate, the second half of it, the third a third, ten of them together three times the rate
+ *
+ * At both the window counts as used: the kernel halves one that is not used at once (RFC 2861), as a paced one is not.
+ *
+ * There is no min_tso_segs, which would see each packet: on Linux 6.18, connections of a control that has it send the window
+ * unpaced, as one train, every second or so, even if it returns a constant.
  *
  * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
  * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
@@ -28,6 +31,7 @@ struct minmax {
 } PRESERVED;
 struct tcp_sock {
 	u32 snd_cwnd;
+	u32 snd_cwnd_stamp;
 	u32 snd_ssthresh;
 	u32 packets_out;
 	u32 write_seq;
@@ -40,8 +44,8 @@ struct sock {
 
 #define CA_EVENT_TX_START 0
 #define NO_LOSS_YET 0x7fffffff
-/* net.ipv4.tcp_min_tso_segs, as the kernel has it by default. */
-#define MIN_TSO_SEGS 2
+
+static u64 (*bpf_jiffies64)(void) = (void *)118;
 
 /* As KERNEL_FUNCTIONS of the loader. */
 static void (*cubictcp_init)(struct sock *sk) = (void *)0x7f000000;
@@ -64,9 +68,10 @@ static __always_inline void keep_pace(struct sock *sk, const struct setting *set
 	check(counts, bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate));
 	/* The limit alone would hold from the next acknowledgement on, a round trip later at the beginning of a flight. */
 	sk->sk_pacing_rate = rate;
+	if (flow->among != among || (flow->version && flow->version != set->version))
+		flow->behind = 0;
 	flow->among = among;
 	flow->version = set->version;
-	flow->behind = 0;
 }
 
 static __always_inline void start(struct sock *sk)
@@ -81,7 +86,7 @@ static __always_inline void start(struct sock *sk)
 		return;
 	begin_flight(counts, flow);
 	keep_pace(sk, set, counts, flow);
-	if (flow->given_back)
+	if (is_given_back(flow))
 		return;
 	flow->round_trip = flow->round_trip ? flow->round_trip : tp->rtt_min.s[0].v;
 	window = share_of_window(set, flow, active(counts));
@@ -92,6 +97,7 @@ static __always_inline void start(struct sock *sk)
 		tp->snd_cwnd = window;
 	}
 	flow->begun = 1;
+	tp->snd_cwnd_stamp = bpf_jiffies64();
 }
 
 static __always_inline void acked(struct sock *sk)
@@ -104,28 +110,16 @@ static __always_inline void acked(struct sock *sk)
 
 	if (!set || !counts || !flow)
 		return;
+	if (!is_given_back(flow))
+		tp->snd_cwnd_stamp = bpf_jiffies64();
 	if (!tp->packets_out && tp->write_seq == tp->snd_nxt) {
 		end_flight(counts, flow);
 		return;
 	}
-	if (flow->among == active(counts) && flow->version == set->version)
-		return;
 	keep_pace(sk, set, counts, flow);
 	window = share_of_window(set, flow, active(counts));
-	if (!flow->given_back && tp->snd_ssthresh >= NO_LOSS_YET && tp->snd_cwnd < window)
+	if (!is_given_back(flow) && tp->snd_ssthresh >= NO_LOSS_YET && tp->snd_cwnd < window)
 		tp->snd_cwnd = window;
-}
-
-/* Asked whenever something may be sent: how many segments at least make a packet that the device cuts. */
-static __always_inline u32 send(struct sock *sk)
-{
-	struct setting *set = the_setting();
-	struct counts *counts = the_counts();
-	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-
-	if (set && counts && flow)
-		keep_pace(sk, set, counts, flow);
-	return MIN_TSO_SEGS;
 }
 
 /* Sections that the loader's parser knows; the arguments are those of the operation, one in each word. */
@@ -170,11 +164,6 @@ SEC("fentry/pkts_acked") int flight_pkts_acked(u64 *arguments)
 	cubictcp_acked(sk, (const struct ack_sample *)arguments[1]);
 	acked(sk);
 	return 0;
-}
-
-SEC("fentry/min_tso_segs") int flight_min_tso_segs(u64 *arguments)
-{
-	return send((struct sock *)arguments[0]);
 }
 
 SEC("fentry/undo_cwnd") int flight_undo_cwnd(u64 *arguments)

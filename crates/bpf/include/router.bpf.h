@@ -337,9 +337,8 @@ static __always_inline int exceeds(const struct policy *policy)
 	if (*up <= *turn || spent->turn != *turn) {
 		spent->turn = *turn;
 		spent->frames = 0;
-		return 0;
 	}
-	return spent->frames++ >= policy->quota;
+	return *up > *turn && spent->frames++ >= policy->quota;
 }
 
 /* What becomes of a frame. */

@@ -27,6 +27,14 @@
 /* With many active connections a share may be less, but not so little that each packet waits for an acknowledgement. */
 #define LEAST_WINDOW 2
 
+/* How long a smaller path is remembered, ns. */
+#define MEMORY (60 * 1000000000ull)
+
+/* The part of its share that a connection takes, of this: less where others were in its way (tcp.bpf.c). */
+#define WHOLE 64
+/* Of its share a connection leaves this part, as BBR does: what a queue holds goes away, instead of staying. */
+#define SPARED 100
+
 struct network {
 	u32 address[4]; /* in the network's order; IPv4 as ::ffff:a.b.c.d */
 	u32 mask[4];
@@ -53,6 +61,10 @@ struct counts {
 	u64 without_round_trip; /* connections whose handshake was repeated, so that it did not tell the round trip */
 	u64 refused;	     /* settings that the kernel refused */
 	u64 last_refusal;    /* errno */
+	u64 remembered;	     /* connections to a destination whose path carried less a moment ago: left alone from the start */
+	u64 made_room;	     /* times that losses showed others on the path */
+	u64 udp;	     /* sockets that were given the rate */
+	u32 udp_to[4];	     /* the first destination of one */
 };
 struct flow {
 	u64 round_trip; /* us; 0: not known yet */
@@ -62,10 +74,12 @@ struct flow {
 	u32 version; /* of the setting that it has */
 	u32 lost;    /* segments sent again */
 	u32 behind;  /* round trips in a row in which less arrived than was sent, and the queue grew */
+	u32 minded;  /* of lost: those that have lowered its part */
+	u32 part;    /* of its share; WHOLE: all */
 	u8 ours;     /* has the congestion control of flight.bpf.c */
 	u8 active;
 	u8 begun; /* has sent */
-	u8 given_back;
+	u64 given_back; /* when, ns of CLOCK_MONOTONIC; 0: it has the capacity */
 };
 
 struct {
@@ -89,6 +103,12 @@ struct {
 
 static long (*bpf_setsockopt)(void *socket, int level, int name, void *value, int length) = (void *)49;
 static void *(*bpf_sk_storage_get)(void *map, void *socket, void *value, u64 flags) = (void *)107;
+
+/* Whether it was left to its congestion control, less than a minute ago: paths change. */
+static __always_inline int is_given_back(const struct flow *flow)
+{
+	return flow->given_back && bpf_ktime_get_ns() - flow->given_back < MEMORY;
+}
 
 static __always_inline struct setting *the_setting(void)
 {
@@ -123,12 +143,13 @@ static __always_inline u64 active(const struct counts *counts)
 	return (s64)counts->active > 1 ? counts->active : 1;
 }
 
-/* Bytes of data a second: the kernel does not count headers when it paces. */
+/* Bytes of data a second, without a division among connections: the kernel does not count headers when it paces. */
 static __always_inline u64 goodput(const struct setting *set, const struct flow *flow)
 {
 	u64 packet = flow->mss + flow->beside;
+	u64 data = packet ? set->rate * flow->mss / packet : set->rate;
 
-	return packet ? set->rate * flow->mss / packet : set->rate;
+	return data * flow->part / WHOLE;
 }
 
 /* Its share of the pace. BPF takes exactly four bytes, and all ones mean no limit. */
@@ -136,6 +157,7 @@ static __always_inline u32 share_of_rate(const struct setting *set, const struct
 {
 	u64 rate = goodput(set, flow) / among;
 
+	rate -= rate / SPARED;
 	return rate < 0xfffffffe ? rate : 0xfffffffe;
 }
 
@@ -147,7 +169,7 @@ static __always_inline u32 share_of_window(const struct setting *set, const stru
 	if (!flow->mss || (!set->window && !flow->round_trip))
 		return 0;
 	if (set->window)
-		all = set->window / flow->mss;
+		all = set->window / flow->mss * flow->part / WHOLE;
 	else
 		all = goodput(set, flow) / flow->mss * flow->round_trip / 1000000 * set->scale >> 10;
 	if (all < INITIAL_WINDOW)

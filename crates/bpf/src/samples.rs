@@ -48,6 +48,8 @@ impl Sample {
 pub struct Windows {
     /// The median of each window with intervals, in order, in nanoseconds.
     pub medians_ns: Vec<u32>,
+    /// When each of these windows ends, from the first interval's beginning.
+    pub ends_ns: Vec<u64>,
 }
 
 impl Windows {
@@ -57,12 +59,13 @@ impl Windows {
     /// If the length is zero.
     pub fn from_samples(samples: &[Sample], length_ns: u64) -> Windows {
         assert!(length_ns > 0, "a window of no length");
-        let mut medians_ns = vec![];
+        let mut windows = Windows::default();
         let mut window: Vec<u32> = vec![];
-        let mut close = |window: &mut Vec<u32>| {
+        let mut close = |window: &mut Vec<u32>, end| {
             if !window.is_empty() {
                 let middle = (window.len() - 1) / 2;
-                medians_ns.push(*window.select_nth_unstable(middle).1);
+                windows.medians_ns.push(*window.select_nth_unstable(middle).1);
+                windows.ends_ns.push(end);
                 window.clear();
             }
         };
@@ -70,15 +73,15 @@ impl Windows {
         for sample in samples {
             at += u64::from(sample.gap_ns);
             if at > end {
-                close(&mut window);
+                close(&mut window, end);
                 end = at.div_ceil(length_ns) * length_ns;
             }
             if sample.ended_by.is_some() {
                 window.push(sample.gap_ns);
             }
         }
-        close(&mut window);
-        Windows { medians_ns }
+        close(&mut window, end);
+        windows
     }
 }
 
@@ -112,9 +115,11 @@ mod tests {
         let samples: Vec<Sample> =
             [10, 10, 10, 30, 50, 60, 10].iter().map(|&gap_ns| gap(gap_ns, CALL)).collect();
         // [10 10 10 30] ends at 60; 50 ends at 110, in the second window, 60 at 170; 10 at 180.
-        assert_eq!(Windows::from_samples(&samples, 100).medians_ns, [10, 50]);
+        let windows = Windows::from_samples(&samples, 100);
+        assert_eq!((&windows.medians_ns[..], &windows.ends_ns[..]), (&[10, 50][..], &[100, 200][..]));
         let idle = [gap(10, CALL), gap(500, None), gap(20, CALL)];
-        assert_eq!(Windows::from_samples(&idle, 100).medians_ns, [10, 20]);
+        let windows = Windows::from_samples(&idle, 100);
+        assert_eq!((&windows.medians_ns[..], &windows.ends_ns[..]), (&[10, 20][..], &[100, 600][..]));
         assert!(Windows::from_samples(&[], 1).medians_ns.is_empty());
     }
 

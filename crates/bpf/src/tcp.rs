@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   TcpCapacity ──▶ settings ──▶ c/tcp.bpf.c      at the cgroup: window and pace when a connection is established
+//!                           ├──▶                  when a UDP socket connects or sends: the rate
 //!                           └──▶ c/flight.bpf.c   CUBIC, whose window does not shrink in a pause
 //!   TcpCounts   ◀── totals ◀────┘
 //! ```
@@ -12,8 +13,9 @@
 
 mod flight;
 mod kernel_types;
+mod udp;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -27,6 +29,7 @@ use crate::Error;
 use crate::error::{map_error, refused};
 use crate::load::release_from;
 use flight::Flight;
+use udp::Udp;
 
 /// The program at the cgroup, compiled from `c/tcp.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/tcp.bpf.o");
@@ -79,6 +82,15 @@ pub struct TcpCounts {
     pub refused: u64,
     /// The number of the last such error.
     pub last_refusal: u64,
+    /// Connections to an address whose path carried less within the last minute: left to their congestion control from
+    /// the start.
+    pub remembered: u64,
+    /// Times that a few losses showed others on a path: less was sent there for some round trips.
+    pub made_room: u64,
+    /// UDP sockets that were given the rate, each all of it. It holds where their packets leave by the queue fq.
+    pub udp: u64,
+    /// The first destination of one.
+    pub udp_to: Option<IpAddr>,
 }
 
 /// Known capacity for the TCP connections of cgroups, until this is dropped.
@@ -105,6 +117,7 @@ pub struct TcpPace {
     version: u32,
     /// Detached when they are dropped.
     links: Vec<SockOpsLink>,
+    udp: Result<Udp, Error>,
 }
 
 impl TcpPace {
@@ -122,7 +135,8 @@ impl TcpPace {
         let mut bpf = EbpfLoader::new().load(OBJECT).map_err(|error| refused("maps", &error))?;
         program(&mut bpf)?.load().map_err(|error| refused(PROGRAM, &error))?;
         let flight = Flight::register(|name| Some(data(bpf.map(name)?)?.fd().as_fd().as_raw_fd()));
-        let mut pace = TcpPace { bpf, flight, version: 0, links: vec![] };
+        let udp = Udp::load(&mut bpf);
+        let mut pace = TcpPace { bpf, flight, version: 0, links: vec![], udp };
         pace.set(capacity)?;
         Ok(pace)
     }
@@ -132,6 +146,9 @@ impl TcpPace {
     /// # Errors
     /// If it is no cgroup, or the kernel refuses.
     pub fn attach(&mut self, cgroup: impl AsFd) -> Result<(), Error> {
+        if let Ok(udp) = &mut self.udp {
+            udp.attach(&mut self.bpf, &cgroup)?;
+        }
         let program = program(&mut self.bpf)?;
         // Links stand beside those of others in any case, and take no such flag.
         let link = program.attach(cgroup, CgroupAttachMode::Single);
@@ -144,6 +161,11 @@ impl TcpPace {
     /// control has it.
     pub fn lacks(&self) -> Option<&Error> {
         self.flight.as_ref().err()
+    }
+
+    /// Returns why UDP sockets are not given the rate, if they are not.
+    pub fn lacks_udp(&self) -> Option<&Error> {
+        self.udp.as_ref().err()
     }
 
     /// Changes the capacity. Connections have their new share with their next acknowledgement or round trip.
@@ -164,11 +186,15 @@ impl TcpPace {
     /// # Errors
     /// If the kernel cannot be read.
     pub fn counts(&self) -> Result<TcpCounts, Error> {
-        let totals: Array<&MapData, [u64; 11]> =
+        let totals: Array<&MapData, [u64; 16]> =
             self.bpf.map("totals").ok_or_else(missing)?.try_into().map_err(map_error)?;
         let all = totals.get(&0, 0).map_err(map_error)?;
         let [connections, active, most_active, restored, retransmitted, timeouts, given_back, ..] = all;
-        let [.., other_control, without_round_trip, refused, last_refusal] = all;
+        let [.., other_control, without_round_trip, refused, last_refusal, _, _, _, _, _] = all;
+        let [.., remembered, made_room, udp, first, last] = all;
+        // In the network's order already.
+        let [first, last] = [first, last].map(|half| u128::from(u64::from_be_bytes(half.to_ne_bytes())));
+        let udp_to = (udp > 0).then(|| IpAddr::from(Ipv6Addr::from(first << 64 | last)).to_canonical());
         Ok(TcpCounts {
             connections,
             active,
@@ -181,6 +207,10 @@ impl TcpPace {
             without_round_trip,
             refused,
             last_refusal,
+            remembered,
+            made_room,
+            udp,
+            udp_to,
         })
     }
 }

@@ -38,6 +38,9 @@ typedef struct softtimers_backup softtimers_backup;
 /** The departures of one flow. */
 typedef struct softtimers_pace softtimers_pace;
 
+/** The capacity of a path. */
+typedef struct softtimers_capacity softtimers_capacity;
+
 /** A queue of the packets of many flows. */
 typedef struct softtimers_flows softtimers_flows;
 
@@ -591,6 +594,42 @@ uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
 uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
 
 /* ---------------------------------------------------------------------------------------
+ * Known capacity: the kernel's TCP at the rate that is known of a path, divided among the sockets that send.
+ *
+ * The kernel spaces the packets of a socket that has a pace, for TCP without privileges and without the queue fq. It is a
+ * limit: the window still begins with ten packets and grows as ever. `softtimers pace -- CMD` sets that, too, with
+ * privileges. Do not use it for a path that you do not own: no rate of it is known.
+ */
+
+/**
+ * Makes a capacity of so many bits a second on the wire, headers included. -EINVAL: `out` is NULL, or no rate.
+ * Thread: any; it belongs to the caller's.
+ */
+int softtimers_capacity_new(uint64_t bits_per_second, softtimers_capacity **out);
+
+/**
+ * Frees a capacity. Its sockets keep the pace that they have. Does nothing for NULL. Thread: its own.
+ */
+int softtimers_capacity_free(softtimers_capacity *capacity);
+
+/**
+ * Gives a socket an equal share of the rate, and the others theirs, until softtimers_capacity_leave: also while it is
+ * idle. -EBADF, -ENOTSOCK: it is no socket. Thread: its own.
+ */
+int softtimers_capacity_pace(softtimers_capacity *capacity, int socket);
+
+/**
+ * Gives a socket's share to the others. Call it before close(2): a share holds the connection open. -EINVAL: it has no
+ * share. Thread: its own.
+ */
+int softtimers_capacity_leave(softtimers_capacity *capacity, int socket);
+
+/**
+ * Changes the rate, also of sockets that send at the moment. -EINVAL: no rate. Thread: its own.
+ */
+int softtimers_capacity_set_rate(softtimers_capacity *capacity, uint64_t bits_per_second);
+
+/* ---------------------------------------------------------------------------------------
  * Many flows, each at its own rate: packets go in as they come and come out when they may leave.
  *
  * One `softtimers_flows` is enough for all connections of a program: `softtimers_flows_turn`, then
@@ -628,11 +667,12 @@ typedef struct softtimers_departure {
 } softtimers_departure;
 
 /**
- * Makes a queue for at most `packets` packets of all flows together; 0 for a million.
+ * Makes a queue for at most `packets` packets of all flows together; 0 for a million. Departures are collected at whole
+ * multiples of `slot_ns`, best a whole part of the flows' intervals, so that each flow keeps its gaps; 0 for none.
  * -EINVAL: `out` is NULL.
  * Thread: any; it belongs to the caller's.
  */
-int softtimers_flows_new(uint32_t packets, softtimers_flows **out);
+int softtimers_flows_new(uint32_t packets, uint64_t slot_ns, softtimers_flows **out);
 
 /**
  * Frees a queue and discards its packets. Does nothing for NULL. Thread: its own.

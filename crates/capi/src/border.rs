@@ -9,6 +9,8 @@ pub mod backup;
 
 pub mod pace;
 
+pub mod capacity;
+
 pub mod flows;
 
 pub mod policy;

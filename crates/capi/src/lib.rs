@@ -33,4 +33,5 @@
 pub mod border;
 pub mod object;
 #[doc(hidden)]
+#[cfg(any(test, feature = "checks"))]
 pub mod sequences;

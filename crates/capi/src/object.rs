@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use errno::Errno;
+pub(crate) use errno::Errno;
 use head::Head;
 pub use kinds::Kind;
 

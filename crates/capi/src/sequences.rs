@@ -247,7 +247,8 @@ impl Calls<'_> {
     /// A queue with one flow, and packets for it and for invalid handles.
     fn flows(&mut self, pace: &softtimers_pace_config) {
         let packets = u32::from(self.byte().unwrap_or(0)) % 4;
-        let flows = Held::new(|out| softtimers_flows_new(packets, out));
+        let slot_ns = self.time();
+        let flows = Held::new(|out| softtimers_flows_new(packets, slot_ns, out));
         let mut flow = MaybeUninit::new(1);
         let added = softtimers_flows_add(flows.get(), Some(pace), packets, Some(&mut flow));
         refused_or(added, &[0]);

@@ -77,10 +77,11 @@ fn functions() -> Vec<Function> {
 const CASES: [&str; 5] = ["null", "freed", "other", "memory", "thread"];
 
 /// The kinds of object, and how one is made.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "softtimers_timers",
     "softtimers_backup",
     "softtimers_pace",
+    "softtimers_capacity",
     "softtimers_flows",
     "softtimers_policy",
     "softtimers_feedback",
@@ -166,7 +167,8 @@ static softtimers_policy_config policy;
 MADE(softtimers_timers, (NULL, &made))
 MADE(softtimers_backup, (&made))
 MADE(softtimers_pace, (&rate, &made))
-MADE(softtimers_flows, (0, &made))
+MADE(softtimers_capacity, (1, &made))
+MADE(softtimers_flows, (0, 0, &made))
 MADE(softtimers_policy, (&policy, &made))
 MADE(softtimers_feedback, (32, &made))
 MADE(softtimers_cpu_limit, (25, 0, &made))

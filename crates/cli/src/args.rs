@@ -13,7 +13,6 @@ use softtimers_load::wire;
 use softtimers_measure::units;
 
 pub(crate) use clients::ClientArgs;
-pub(crate) use softtimers_load::generate::MacAddress;
 pub(crate) use softtimers_run::args::{OutputArgs, StreamArgs, any_seed};
 pub(crate) use softtimers_run::help::{OTHER, lay_out};
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod echo;
 pub(crate) mod forward;
@@ -14,6 +15,7 @@ mod receiving;
 pub(crate) mod recv;
 pub(crate) mod replay;
 pub(crate) mod send;
+mod traffic_page;
 pub(crate) mod wan;
 
 use std::ffi::OsString;
@@ -33,9 +35,12 @@ use crate::descriptors;
 use bench::args::{BenchArgs, BenchPlan};
 use bench::run::Overload;
 use capture::args::{Capture, CaptureArgs};
+use compare::Compare;
+use compare::args::CompareArgs;
 use doctor::args::{Doctor, DoctorArgs};
 use doctor::features;
 use doctor::features::ProbeFeatureArgs;
+use doctor::receive::Receive;
 use echo::args::{Echo, EchoClientArgs};
 use forward::args::{ForwardArgs, ForwardPlan};
 use pace::args::PaceArgs;
@@ -45,7 +50,6 @@ use papers::PapersArgs;
 use recv::args::{Recv, RecvArgs};
 use replay::args::{Replay, ReplayArgs};
 use send::args::{Send, SendArgs};
-use send::generate::Generate;
 use wan::args::WanArgs;
 use wan::inside::roles;
 use wan::inside::roles::Role;
@@ -114,8 +118,9 @@ pub(crate) enum Command {
     Capture(Box<CaptureArgs>),
     /// Measure what timers cost on this machine, and whether softtimers would help
     ///
-    /// Sends the same paced stream by eight methods, from a busy loop and from an idle one, and has an independent
-    /// receiver on loopback judge them. Takes half a minute and no root. It may tell you that you don't need softtimers.
+    /// Sends the same paced stream by eight methods, from a busy loop and from an idle one, has an independent receiver on
+    /// loopback judge them, and says which kinds of programs gain. Takes half a minute and no root. It may tell you that
+    /// you don't need softtimers. --receive says whether the machine loses packets now.
     Doctor(DoctorArgs),
     /// Find a receiver's loss-free rate, then push past it; no root
     ///
@@ -123,6 +128,10 @@ pub(crate) enum Command {
     /// under overload: ideal, stable or livelock. Sender and receiver are processes of this machine, on two CPUs and over
     /// loopback. Takes about 20 s.
     Bench(Box<BenchArgs>),
+    /// Compare the figures of several runs, from their objects of --json
+    ///
+    /// All files are of one command. A line for each figure in which they differ, and the last file's by the first one's.
+    Compare(CompareArgs),
     /// Measure how often the kernel passes trigger states, with eBPF
     #[command(after_long_help = papers::HELP)]
     Probe(PapersArgs),
@@ -181,10 +190,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
 
 fn dispatch_ours(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => match Generate::from_args(args)? {
-            Some(mut command) => carry_out(&mut command),
-            None => carry_out(&mut Send::new(args)?),
-        },
+        Command::Send(args) => carry_out(&mut Send::new(args)?),
         Command::Recv(args) => carry_out(&mut Recv::new(args)?),
         Command::Replay(args) => carry_out(&mut Replay::new(args)?),
         Command::Wan(args) if args.self_test => {
@@ -202,8 +208,10 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
             carry_out(&mut ForwardPlan::new(args)?)
         }
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),
+        Command::Doctor(args) if args.receive => carry_out(&mut Receive::from(args)),
         Command::Doctor(args) => carry_out(&mut Doctor::from(args)),
         Command::Bench(args) => carry_out(&mut Overload::new(BenchPlan::new(args)?)?),
+        Command::Compare(args) => carry_out(&mut Compare::new(args)?),
         Command::Completions(args) => print(&documents::completions(args, &Cli::command(), "softtimers")),
         Command::Man(args) if papers::are_named(&args.names) => Err(papers::man(&args.names)),
         Command::Man(args) => print(&documents::man(args, Cli::command(), fields)?),
@@ -232,6 +240,7 @@ pub(crate) fn fields(command: &str) -> &'static [&'static [Field]] {
         "capture" => Capture::FIELDS,
         "doctor" => Doctor::FIELDS,
         "bench" => Overload::FIELDS,
+        "compare" => Compare::FIELDS,
         _ => &[],
     }
 }
@@ -258,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn long_help_ends_with_examples() {
-        checks::long_help_ends_with_examples(&Cli::command(), fields);
+    fn long_help_begins_with_examples() {
+        checks::long_help_begins_with_examples(&Cli::command(), fields);
     }
 
     fn page(names: &[&str]) -> Result<String, Failure> {
@@ -279,6 +288,11 @@ mod tests {
             send.contains("\n.SH OUTPUT FIELDS\n")
                 && send.contains("\\fBback to back\\fR (share)\n\\&Gaps shorter"),
             "{send}"
+        );
+        let wan = page(&["wan"]).unwrap();
+        assert!(
+            wan.contains("[\\-\\- \\fICMD\\fR]") && wan.contains("\n.SH EXAMPLES\n.nf\n\\&softtimers wan"),
+            "{wan}"
         );
         let unknown = page(&["echo-client"]).unwrap_err().to_string();
         assert!(unknown.starts_with("no command 'echo-client'; there are send, recv"), "{unknown}");

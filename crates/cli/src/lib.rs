@@ -5,9 +5,9 @@
 //!   parsed                 begun   done and shown                table or JSON, assertions, exit code
 //! ```
 //!
-//! Libraries do the work: `softtimers-load` sends and receives, `softtimers-forward` forwards, `softtimers-measure`
-//! watches the machine, and `softtimers-run` has the lifecycle shared by all runs. This crate has the command line, and the
-//! commands that no other crate needs. `sim`, `noise`, `probe` and `report` are of the program `softtimers-papers`.
+//! Libraries do the work: `softtimers-load` sends and receives, `softtimers-measure` watches the machine, and `softtimers-run`
+//! has the lifecycle shared by all runs. This crate has the command line, the forwarder, and the commands that no other
+//! crate needs. `sim`, `noise`, `probe` and `report` are of the program `softtimers-papers`.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -15,6 +15,8 @@ mod args;
 mod commands;
 mod control;
 mod descriptors;
+mod forwarder;
+mod http;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod user_command;

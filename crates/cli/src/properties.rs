@@ -17,6 +17,7 @@ use crate::commands::forward::metrics::{Metrics, Text};
 use crate::commands::wan::control::{self, Request};
 use crate::commands::wan::delays;
 use crate::commands::wan::scenario::ScenarioFile;
+use crate::forwarder;
 
 /// Runs the property of this name with any input.
 ///
@@ -39,11 +40,13 @@ fn text(input: &[u8], body: fn(&str)) {
 type Body = fn(&[u8]);
 
 /// The properties by the names of their corpora.
-const BODIES: [(&str, Body); 6] = [
+const BODIES: [(&str, Body); 8] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),
+    ("frames", forwarder::properties::frame),
     ("metrics", metrics),
+    ("rules", forwarder::properties::rules),
     ("scenario", |input| text(input, scenario)),
     ("units", |input| text(input, typed)),
 ];
@@ -51,7 +54,7 @@ const BODIES: [(&str, Body); 6] = [
 /// Every other typed value is accepted or refused in one line: quanta, hardware addresses and speeds.
 pub fn typed(text: &str) {
     softtimers_load::properties::quantum(text);
-    let _ = text.parse::<softtimers_load::generate::MacAddress>();
+    let _ = crate::commands::forward::args::mac(text);
     let _ = units::speed(text);
 }
 

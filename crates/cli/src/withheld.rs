@@ -20,7 +20,7 @@ pub(crate) const WITHHELD: &[Field] = &[field(
 
 /// Answers withheld from clients whose address may be forged, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub(crate) struct Withheld {
+pub(crate) struct WithheldAnswers {
     /// All answers that were withheld.
     #[serde(rename = "withheld")]
     pub(crate) answers: u64,
@@ -35,17 +35,17 @@ pub(crate) struct Withheld {
     pub(crate) bytes: u64,
 }
 
-impl From<&RelayStats> for Withheld {
+impl From<&RelayStats> for WithheldAnswers {
     fn from(stats: &RelayStats) -> Self {
         let RelayStats { withheld_budget: budget, withheld_rate: rate, withheld_bytes: bytes, .. } = *stats;
-        Withheld { answers: budget + rate, budget, rate, bytes }
+        WithheldAnswers { answers: budget + rate, budget, rate, bytes }
     }
 }
 
-impl Withheld {
+impl WithheldAnswers {
     /// Adds a row unless it is zero.
     pub(crate) fn row(&self, table: &mut Table) {
-        let Withheld { answers, budget, rate, bytes: volume } = *self;
+        let WithheldAnswers { answers, budget, rate, bytes: volume } = *self;
         if answers > 0 {
             let why = counts([("over byte budget", budget), ("over prefix rate", rate)]);
             table.toned("withheld", format!("{answers}  {why}  {}", bytes(volume)), Tone::Bad);

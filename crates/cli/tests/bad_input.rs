@@ -113,10 +113,6 @@ fn sizes_counts_and_words() {
             "--timer sundial",
             &["'sundial'", "soft, loop, loop-inside, pwait2, ms, timerfd, signal, thread, spin, kernel, off"],
         ),
-        ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
-        ("--timer off --clock tsc", &["--clock tsc", "--timer off", "the kernel's clock"]),
-        ("--timer thread --clock tsc", &["--clock tsc", "--timer thread", "the kernel's clock"]),
-        ("--timer kernel --clock tsc", &["--clock tsc", "--timer kernel", "the kernel's clock"]),
         ("--timer kernel --idle spin", &["--idle spin", "only --timer soft"]),
         ("--quantum 0", &["'0'", "from 1 to 64", "100us"]),
         ("--quantum 65", &["'65'", "from 1 to 64", "100us"]),
@@ -257,58 +253,4 @@ fn no_command_and_unknown_commands() {
         stderr(&nothing)
     );
     refused("sned 127.0.0.1:9", &["'sned'"]);
-}
-
-/// Before anything is asked of an interface.
-#[test]
-fn drivers() {
-    for (flags, parts) in [
-        ("--iface eth0", &["--iface", "--driver xdp only"][..]),
-        ("--to-mac 02:00:00:00:00:01", &["--to-mac", "--driver xdp only"]),
-        ("--from 10.0.0.1:9", &["--from", "--driver xdp only"]),
-        ("--driver dpdk", &["'dpdk'", "socket, packet"]),
-        ("--driver xdp", &["--iface NAME is required"]),
-        ("--driver xdp --iface eth0 --to-mac 2:0:0:0:0:1", &["'2:0:0:0:0:1'", "02:00:00:00:00:01"]),
-        (
-            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --timer loop",
-            &["--timer", "not with --driver xdp"],
-        ),
-        (
-            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --pattern poisson",
-            &["--pattern", "not with --driver xdp"],
-        ),
-        (
-            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --flows 2",
-            &["--flows", "not with --driver xdp"],
-        ),
-        (
-            "--driver xdp --iface nosuch0 --to-mac 02:00:00:00:00:01",
-            &["--iface nosuch0", "no such interface"],
-        ),
-        ("--driver xdp --iface lo --to-mac 02:00:00:00:00:01", &["--iface lo", "not an Ethernet interface"]),
-    ] {
-        refused(&format!("send 127.0.0.1:9 --rate 1kpps {flags}"), parts);
-    }
-    let flags = "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01";
-    refused(&format!("send [::1]:9 --rate 1kpps {flags}"), &["[::1]:9", "IPv4 only"]);
-    refused(&format!("send 239.1.2.3:9 --rate 1kpps {flags}"), &["a multicast address"]);
-    for (flags, parts) in [
-        (
-            "",
-            &[
-                "--driver packet",
-                "127.0.0.1:9",
-                "this machine itself",
-                "the kernel drops raw frames of IPv4 (to 127.0.0.0/8",
-                "--driver socket",
-            ][..],
-        ),
-        ("--timer signal", &["--driver packet", "--timer signal"]),
-        ("--timer kernel", &["--driver packet", "--timer kernel"]),
-        ("--timer off --duration 1s", &["--driver packet", "--timer off"]),
-        ("--send-via segment --quantum 4", &["--send-via segment", "frames"]),
-        ("--iface eth0", &["--iface", "--driver xdp only"]),
-    ] {
-        refused(&format!("send 127.0.0.1:9 --rate 1kpps --driver packet {flags}"), parts);
-    }
 }

@@ -71,15 +71,33 @@ fn with_feedback_nothing_is_dropped_behind_the_receive_buffer() {
             assert!(queue <= 64 * timed_out && output == 0, "{point}");
             assert!(shut == resumed + timed_out, "what was shut was opened, for all of it came out: {point}");
         }
-        assert!(count(&report, "/points/1/dropped/ring") > 0, "{report}");
+        let flood = &report["points"][1];
+        // The smallest of buffers and the queue have room for less than 2,000.
+        let fits = 2_000.0 + taken_in(flood["trial_s"].as_f64().unwrap(), &report);
+        if (count(flood, "/sent") as f64) < fits {
+            skipped(&format!("the machine stood still: {} were sent, of which {fits:.0} fit", flood["sent"]));
+            continue;
+        }
+        assert!(count(flood, "/dropped/ring") > 0, "{report}");
     }
+}
+
+/// The most datagrams that the work on each lets a receiver take in these seconds.
+fn taken_in(seconds: f64, report: &Value) -> f64 {
+    let [before, after] = ["/work_ns", "/work_after_ns"].map(|key| count(report, key));
+    seconds * 1e9 / before.min(after) as f64
 }
 
 #[test]
 fn a_search_finds_a_rate_and_multiples_of_the_capacity_are_offered() {
     let report = bench("--trial 400 --work 10000 --rates 3,0.5 --assert search_trials>1");
-    let [capacity, highest] = ["capacity_pps", "highest_multiple"].map(|key| report[key].as_f64().unwrap());
-    assert!(capacity > 0.0 && highest > 0.0, "{report}");
+    let capacity = report["capacity_pps"].as_f64().expect("a search");
+    if capacity == 0.0 {
+        return skipped("the machine stood still: in no trial was a datagram sent on in time");
+    }
+    let offered = points_of(&report).iter().map(|point| point["offered_pps"].as_f64().unwrap());
+    let highest = offered.reduce(f64::max).expect("points") / capacity;
+    assert!((report["highest_multiple"].as_f64().unwrap() - highest).abs() < 1e-6, "{report}");
     // A rate that lost datagrams in the longer trial is no loss-free rate: then there is none.
     let mlfrr = &report["mlfrr_pps"];
     assert!(mlfrr.is_null() || mlfrr.as_u64().is_some_and(|rate| rate > 0), "{report}");
@@ -96,16 +114,23 @@ fn a_search_finds_a_rate_and_multiples_of_the_capacity_are_offered() {
         let target = point["multiple"].as_f64().unwrap() * capacity;
         assert!((point["target_pps"].as_f64().unwrap() - target).abs() < 1.0, "{point}");
     }
-    // Throughput, latency and jitter, stability, and what is left to others.
-    for key in
-        ["delivered_pps", "latency_ns.p50", "latency_ns.p99", "latency_ns.stddev", "timer_share", "cpu_share"]
-    {
-        let pointer = format!("/points/0/{}", key.replace('.', "/"));
-        assert!(report.pointer(&pointer).is_some_and(Value::is_number), "{key}: {report}");
+    // Throughput, latency and jitter, stability, and what is left to others: `null` only where there was nothing to see.
+    for point in points {
+        let in_time = count(point, "/latency_ns/count") > 0;
+        for key in ["p50", "p99", "stddev"] {
+            assert_eq!(point["latency_ns"][key].is_number(), in_time, "{key}: {report}");
+        }
+        assert_eq!(point["timer_share"].is_number(), point["trial_s"].as_f64() >= Some(0.02), "{report}");
+        for key in ["/delivered_pps", "/cpu_share", "/livelock/episodes"] {
+            assert!(point.pointer(key).is_some_and(Value::is_number), "{key}: {report}");
+        }
     }
-    for key in ["/curve/asymptote_share", "/stalled_share", "/timer_share", "/points/0/livelock/episodes"] {
-        assert!(report.pointer(key).is_some_and(Value::is_number), "{key}: {report}");
-    }
+    let of_all = |pointer: &str, choose: fn(f64, f64) -> f64| {
+        points.iter().filter_map(|point| point.pointer(pointer)?.as_f64()).reduce(choose)
+    };
+    assert_eq!(report["timer_share"].as_f64(), of_all("/timer_share", f64::min), "{report}");
+    assert_eq!(report["stalled_share"].as_f64(), of_all("/livelock/stalled_share", f64::max), "{report}");
+    assert!(report["curve"]["asymptote_share"].is_number(), "{report}");
     let known = ["ideal", "realisable", "livelock"];
     assert!(known.iter().any(|known| report["curve"]["behaviour"] == *known), "{report}");
     assert_eq!(report["config"]["trial_datagrams"], 400);
@@ -122,8 +147,10 @@ fn what_a_buffer_absorbs_is_neither_loss_free_nor_the_peak() {
     points.iter().for_each(adds_up);
     let flooded = &points[1];
     let [sent, late, ring] = ["/sent", "/late", "/dropped/ring"].map(|key| count(flooded, key));
-    if sent < 300 {
-        return skipped("the sender had no processor for most of its 100 ms");
+    let fits = taken_in(flooded["trial_s"].as_f64().unwrap(), &report);
+    let [trickle, flood] = [0, 1].map(|n| points[n]["offered_pps"].as_f64().unwrap());
+    if (sent as f64) < 4.0 * fits || flood < 2.0 * trickle.max(fits * 10.0) {
+        return skipped(&format!("the machine stood still: {sent} were sent, of which {fits:.0} fit"));
     }
     assert_eq!(flooded["loss_free"], false, "{report}");
     // Within the trial a turn of 64 leaves, or two.
@@ -135,7 +162,7 @@ fn what_a_buffer_absorbs_is_neither_loss_free_nor_the_peak() {
     });
     assert_eq!(count(curve, "/peak_pps"), peak.max().unwrap(), "{report}");
     assert_ne!(curve["behaviour"], "ideal", "{report}");
-    assert!((count(curve, "/loss_free_pps") as f64) < flooded["offered_pps"].as_f64().unwrap(), "{report}");
+    assert!((count(curve, "/loss_free_pps") as f64) < flood, "{report}");
 }
 
 #[test]
@@ -144,7 +171,9 @@ fn a_limited_receiver_is_shut_and_leaves_something_to_a_computation() {
     let report = bench(flags);
     let point = &report["points"][0];
     adds_up(point);
-    assert!(count(point, "/cpu_limited") > 0, "{report}");
+    // A receiver that others keep from its CPU needs no limit.
+    let kept_from_it = point["cpu_share"].as_f64().unwrap() < 0.1;
+    assert!(count(point, "/cpu_limited") > 0 || kept_from_it, "{report}");
     // Beside programs of others, which the report names, it may get nothing in so short a time.
     let kept = point["beside_share"].as_f64().unwrap() > 0.0;
     assert!(kept || report["inconclusive"].is_string(), "{report}");
@@ -196,6 +225,9 @@ fn bad_input_is_refused_before_anything_is_measured() {
         ("--mode naive --cpu-limit 50%", "--cpu-limit: --mode naive keeps none"),
         ("--mode naive --max-delay 1ms", "--max-delay: for --mode poll, hip, hybrid, "),
         ("--mode hip --aggregate 5", "--aggregate: for --mode poll and hybrid"),
+        ("--hip gamma=2", "--hip: for --mode hip"),
+        ("--mode hip --hip alpha=1.5", "alpha=1.5: a number from 0 to 1"),
+        ("--mode hip --hip delta=2", "'delta': gamma, phi, alpha, beta, unsuccessful"),
         ("--cpu-limit 0%", "--cpu-limit 0%: 1% to 100%"),
         ("--cpu-limit 101%", "101%"),
         ("--nice 5", "--nice: for --stages 2"),

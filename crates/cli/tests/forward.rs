@@ -6,6 +6,8 @@ mod common;
 mod interfaces;
 #[path = "forward/metrics.rs"]
 mod metrics;
+#[path = "forward/napi.rs"]
+mod napi;
 #[path = "forward/pollers.rs"]
 mod pollers;
 
@@ -13,7 +15,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -37,7 +39,11 @@ impl Relay {
     fn start_at(listen: &str, to: &UdpSocket, flags: &str) -> Self {
         let to = to.local_addr().unwrap();
         let line = format!("forward --udp {listen} --to {to} --duration 60s --json {flags}");
-        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Relay::begin(&mut command(&line))
+    }
+
+    fn begin(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let words = BufReader::new(child.stderr.take().unwrap());
         let mut relay = Relay { child, words, address: SocketAddr::from(([127, 0, 0, 1], 9)) };
         let first = relay.says();
@@ -447,8 +453,8 @@ fn what_makes_no_sense_is_refused() {
             format!("{base} --driver xdp"),
             "--driver xdp: it is of frames between interfaces, --udp 127.0.0.1:0 is of",
         ),
-        (format!("{base} --driver packet"), "only --driver udp goes with that"),
-        (format!("{base} --driver socket"), "possible values: packet, xdp, tc, xdp-fast, auto, udp"),
+        (format!("{base} --driver packet"), "only --driver udp and napi go with that"),
+        (format!("{base} --driver socket"), "possible values: packet, xdp, tc, xdp-fast, auto, udp, napi"),
         (
             "forward a b --driver udp".to_owned(),
             "--driver udp: it goes with --udp LISTEN --to ADDR, and given is a b",

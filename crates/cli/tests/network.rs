@@ -4,12 +4,8 @@
 #[path = "common/captures.rs"]
 mod captures;
 mod common;
-#[path = "network/generate.rs"]
-mod generate;
 #[path = "network/marked.rs"]
 mod marked;
-#[path = "network/packet.rs"]
-mod packet;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};

@@ -13,7 +13,8 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +27,7 @@ use rustix::net::sockopt::{set_tcp_congestion, set_tcp_nodelay};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers::{Clock, Monotonic};
+use softtimers_linux::sockopt::pacing_rate;
 
 /// Bytes of a packet.
 const PACKET: usize = 1_448;
@@ -85,6 +87,10 @@ const V4: &str = "10.97.0.1:7000";
 const V6: &str = "[fd97::1]:7000";
 
 fn with_path(test: &str, rate: &str, queue: &str, body: impl FnOnce(&Scene<'_>)) {
+    with_round_trip(test, &format!("100ms --rate {rate} --queue {queue}"), body);
+}
+
+fn with_round_trip(test: &str, path: &str, body: impl FnOnce(&Scene<'_>)) {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     hosts::with(test, |hosts| {
         for (host, v4, v6) in [("near", "10.97.0.1/24", "fd97::1/64"), ("far", "10.97.0.2/24", "fd97::2/64")]
@@ -102,8 +108,7 @@ fn with_path(test: &str, rate: &str, queue: &str, body: impl FnOnce(&Scene<'_>))
             });
             tuned.join().unwrap();
         }
-        let wan =
-            hosts.command(&format!("wan --json --ifaces wa,wb --rtt 100ms --rate {rate} --queue {queue}"));
+        let wan = hosts.command(&format!("wan --json --ifaces wa,wb --rtt {path}"));
         body(&Scene { hosts, _wan: started(wan, "relaying between") });
     });
 }
@@ -226,6 +231,25 @@ fn the_first_flight_takes_one_round_trip() {
     }
 }
 
+/// On a short round trip a connection goes on at its pace behind the first flight: the window of the handshake's round trip
+/// is no limit for those that follow.
+#[test]
+fn behind_the_first_flight_the_pace_holds() {
+    const SHORT: Duration = Duration::from_millis(20);
+    with_round_trip("short", "20ms --rate 50Mbit --queue 1000packets", |scene| {
+        let Some(plain) = scene.serve(V4, None) else { return };
+        let slow_start = scene.at_far(|| first_answer(V4, 300));
+        drop(plain.process);
+        let Some(server) = scene.serve(V4, Some("--rate 50Mbit")) else { return };
+        let paced = scene.at_far(|| first_answer(V4, 300));
+        let least = SHORT + Duration::from_micros(300 * PACKET as u64 * 8 / 50);
+        assert!(paced >= least, "{paced:?} < {least:?}");
+        // Two round trips less, of which a busy machine may take one.
+        assert!(paced + SHORT < slow_start, "{paced:?} against {slow_start:?}");
+        drop(server.end());
+    });
+}
+
 /// A tenth of what the path holds is 16 packets: a hundred take three round trips, and a connection's first answer one more,
 /// for its handshake.
 #[test]
@@ -303,6 +327,29 @@ fn after_a_pause_a_flight_begins_with_the_whole_window() {
     });
 }
 
+/// A pace leaves much of the window unused at first, for which the kernel halves it once in a while where requests come more
+/// often than its timeout. Each of them takes one round trip all the same.
+#[test]
+fn a_window_that_the_pace_does_not_fill_at_once_stays() {
+    with_path("kept", "20Mbit", "1000packets", |scene| {
+        let Some(server) = scene.serve(V4, Some("--rate 20Mbit")) else { return };
+        let slowest = scene.at_far(|| {
+            let attempt = || {
+                let mut server = connect(V4);
+                let times = (0..6).map(|_| {
+                    thread::park_timeout(Duration::from_millis(50));
+                    get(&mut server, 110)
+                });
+                times.max().unwrap()
+            };
+            // A busy machine makes the slowest of an attempt slower.
+            (0..4).map(|_| attempt()).min().unwrap()
+        });
+        let report = server.end();
+        assert!(slowest < 2 * ROUND_TRIP, "{slowest:?}: {report}");
+    });
+}
+
 /// Four at once have a quarter of the rate each, and of the window: at a queue of a tenth of the path hardly anything is
 /// lost.
 #[test]
@@ -349,6 +396,72 @@ fn a_smaller_path_gives_the_connections_back() {
         assert!(report["given_back"].as_u64() >= Some(1), "{report}");
         assert!(report["fallbacks"].to_string().contains("less than --rate for"), "{report}");
     });
+}
+
+/// Within a minute, connections to the same address begin as CUBIC has it, and are counted.
+#[test]
+fn a_smaller_path_is_remembered_for_the_connections_that_follow() {
+    with_path("memory", "10Mbit", "30packets", |scene| {
+        let Some(server) = scene.serve(V4, Some("--rate 20Mbit")) else { return };
+        scene.at_far(|| [500, 500, 20].map(|packets| get(&mut connect(V4), packets)));
+        let report = server.end();
+        let [given_back, remembered] = ["given_back", "remembered"].map(|key| report[key].as_u64().unwrap());
+        assert!(given_back >= 1 && remembered >= 1, "{report}");
+        assert!(given_back + remembered <= report["connections"].as_u64().unwrap(), "{report}");
+        assert!(report["fallbacks"].to_string().contains("within a minute began as"), "{report}");
+    });
+}
+
+/// A few losses are others on the path, for whom connections make room.
+#[test]
+fn a_few_losses_make_room() {
+    with_round_trip("room", "20ms --rate 20Mbit --queue 1000packets --loss 1.5%", |scene| {
+        let Some(server) = scene.serve(V4, Some("--rate 20Mbit")) else { return };
+        scene.at_far(|| get(&mut connect(V4), 1_000));
+        let report = server.end();
+        assert!(report["made_room"].as_u64() >= Some(1), "{report}");
+    });
+}
+
+/// Not a test: a command that sends UDP, if it is asked for, and prints the paces of its sockets.
+#[test]
+fn sends_udp() {
+    let Some(address) = std::env::var_os("SOFTTIMERS_SENDS_UDP") else { return };
+    let address: SocketAddr = address.into_string().unwrap().parse().unwrap();
+    let sockets = [(); 2].map(|()| UdpSocket::bind((address.ip(), 0)).unwrap());
+    sockets[0].connect(address).unwrap();
+    sockets[1].send_to(&[1], address).unwrap();
+    for socket in sockets {
+        println!("pace {}", pacing_rate(socket.as_fd()).unwrap());
+    }
+}
+
+/// Connected or not, a UDP socket has the rate; that no queue here holds it is said.
+#[test]
+fn udp_sockets_have_the_rate() {
+    for address in ["127.0.0.1:9", "[::1]:9"] {
+        let mut command = common::command("pace --rate 80Mbit --to 127.0.0.0/8,::1/128 --json --");
+        command.arg(std::env::current_exe().unwrap()).args(["sends_udp", "--exact", "--nocapture"]);
+        let output = command.env("SOFTTIMERS_SENDS_UDP", address).output().unwrap();
+        let said = common::stderr(&output);
+        let Some(report) = said.find('{').map(|at| serde_json::from_str::<Value>(&said[at..]).unwrap())
+        else {
+            return common::skipped(said.trim());
+        };
+        if report["rate_only"] == true {
+            return common::skipped(&report["fallbacks"][0].to_string());
+        }
+        let notes = report["fallbacks"].to_string();
+        if notes.contains("UDP is not paced: ") {
+            return common::skipped(&notes);
+        }
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed.matches("pace 10000000\n").count(), 2, "{printed} {said}");
+        assert!(report["udp"] == 2 && report["refused"] == 0, "{report}");
+        if !notes.contains("UDP was not paced: ") {
+            common::skipped("loopback has the queue fq here");
+        }
+    }
 }
 
 /// Only what --to names: others keep the kernel's own window and pace.
@@ -435,6 +548,24 @@ fn programs_of(process: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A run waits, and looks for nothing in vain: that would be the CPU time of each byte.
+#[test]
+fn it_sleeps_while_its_command_does() {
+    let mut command = common::command("pace --rate 10Mbit -- sleep 2");
+    let mut run = Process(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let state = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+    };
+    let mut slept = 0;
+    while run.0.try_wait().unwrap().is_none() {
+        slept += u32::from(state(run.0.id()) == Some('S'));
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    // A loop that waits for nothing is never seen asleep, and this one is hardly ever seen awake.
+    assert!(slept >= 20, "{slept}");
+}
+
 /// The exit code is the command's, and a command that is not there has a shell's.
 #[test]
 fn it_ends_as_the_command_does() {
@@ -461,26 +592,4 @@ fn it_ends_as_the_command_does() {
     let missing = run(&["/no/such/command"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(common::stderr(&missing).contains("/no/such/command"));
-}
-
-/// Without the privileges: not possible here, and what is missing.
-#[test]
-fn without_the_privileges_it_is_not_possible() {
-    let mut command = Command::new("setpriv");
-    command.args(["--bounding-set", "-bpf,-sys_admin", "--inh-caps", "-bpf,-sys_admin", "--reuid", "65534"]);
-    command.args([
-        "--clear-groups",
-        env!("CARGO_BIN_EXE_softtimers"),
-        "pace",
-        "--rate",
-        "1Mbit",
-        "--",
-        "true",
-    ]);
-    match command.output() {
-        Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("softtimers: ") => {
-            assert!(common::refusal(&output, 77).contains("CAP_BPF"));
-        }
-        _ => common::skipped("no setpriv to give privileges up"),
-    }
 }

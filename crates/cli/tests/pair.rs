@@ -107,6 +107,21 @@ fn a_loop_can_do_without_one_source() {
     assert!(left["readiness"] == 0 && left["idle"] != 0, "{left}");
 }
 
+/// Soft timers §5.1: the loop that answers a batch has trigger states of its own. Without them a batch is one interval: there are
+/// fewer between two system calls, so they are longer.
+#[test]
+fn without_the_send_loops_trigger_states_intervals_are_fewer_and_longer() {
+    let intervals = |flags: &str| {
+        let (sent, _) = pair(&format!("--interval 500us --count 300 --busy echo --echo-batch 64 {flags}"));
+        let count = |value: &Value| value.as_f64().unwrap();
+        let (all, calls) = (&sent["trigger_interval_ns"]["count"], &sent["triggers"]["syscall_exit"]);
+        (sent["triggers"]["send"].as_u64().unwrap(), count(all) / count(calls))
+    };
+    let ((sends, with), (none, without)) = (intervals(""), intervals("--disable-source send"));
+    assert!(sends > 0 && none == 0, "{sends}, and {none} without");
+    assert!(with > without, "{with} intervals between system calls, {without} without");
+}
+
 /// The slice is asked for whatever the timer; where there is none, the report says so.
 #[test]
 fn a_slice_is_held_or_said_to_be_refused() {

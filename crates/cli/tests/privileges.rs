@@ -14,7 +14,6 @@ use common::hosts::{self, Hosts};
 use common::{skipped, stderr, watch};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
-use softtimers_linux::ethtool::Offload;
 
 /// The user who calls sudo here; the system knows no such user.
 const CALLER: &str = "12345";
@@ -149,18 +148,12 @@ fn nor_between_interfaces() {
         return;
     }
     hosts::with("rights", |hosts: &Hosts| {
-        // Frames of programs are taken by an end with GRO alone.
-        let generates = hosts.set_offload("near", Offload::Gro, true).map_err(|why| skipped(&why)).is_ok();
-        let generate = "send 192.0.2.1:9 --driver xdp --iface wa --to-mac 02:00:00:00:01:09 --rate 1kpps --duration 60s --json";
         for words in [
             "forward wa wb --json",
             "forward wa wb --driver xdp --json",
             "wan --ifaces wa,wb --json",
             "capture wa -w /dev/null --force --json",
-        ]
-        .into_iter()
-        .chain(generates.then_some(generate))
-        {
+        ] {
             let Some(child) = confined(hosts.command(words), CALLER, "2") else { continue };
             assert_eq!(report(child)["machine"]["sandbox"]["uid"], 12_345, "{words}");
         }
@@ -179,12 +172,13 @@ fn without_a_sandbox_rights_are_given_up_all_the_same() {
 }
 
 /// A directory, with files that anybody may look for; it is removed when this is dropped.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new(test: &str) -> Self {
-        let place =
-            Place(std::env::temp_dir().join(format!("softtimers-rights-{}-{test}", std::process::id())));
+        let place = TestDirectory(
+            std::env::temp_dir().join(format!("softtimers-rights-{}-{test}", std::process::id())),
+        );
         place.directory("");
         place
     }
@@ -205,7 +199,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -217,7 +211,7 @@ fn rules_are_read_again_and_nothing_else_is() {
     if !is_root() {
         return;
     }
-    let place = Place::new("rules");
+    let place = TestDirectory::new("rules");
     place.directory("etc");
     place.directory("elsewhere");
     let rules = place.file("etc/rules", "accept\n", 0, 0o644);
@@ -262,7 +256,7 @@ fn what_compiles_a_filter_is_not_roots() {
     if !is_root() {
         return;
     }
-    let place = Place::new("filter");
+    let place = TestDirectory::new("filter");
     let told = place.file("told", "", 0, 0o666);
     // An instruction that keeps all, by whoever is asked.
     let script = format!(

@@ -11,26 +11,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use common::{command, refusal, run, skipped, stderr};
-use rustix::thread::{CapabilitySet, capabilities};
 use serde_json::Value;
 
-const NAMES: [&str; 15] = [
-    "epoll_pwait2",
-    "io_uring",
-    "gso",
-    "gro",
-    "so_txtime",
-    "busy_poll",
-    "af_packet",
-    "af_xdp",
-    "bpf",
-    "netem",
-    "eevdf_slice",
-    "page_faults",
-    "trap_triggers",
-    "irq_triggers",
-    "idle_triggers",
-];
+const NAMES: [&str; 9] =
+    ["epoll_pwait2", "gso", "gro", "so_txtime", "busy_poll", "af_packet", "af_xdp", "bpf", "eevdf_slice"];
 
 /// A finding as the report has it: whether it works, and how.
 #[track_caller]
@@ -104,71 +88,6 @@ fn release_times_without_fq_do_nothing() {
     }
 }
 
-#[test]
-fn a_kernel_without_netem_is_told_from_a_user_without_privileges() {
-    match probe("netem") {
-        (true, how) => assert!(how.contains("5 ms of delay held a packet"), "{how}"),
-        (false, how) => {
-            assert!(how.contains("this kernel has no netem") || how.contains("namespace"), "{how}");
-        }
-    }
-}
-
-/// The numbers in what a probe saw, in order.
-fn numbers(how: &str) -> Vec<u64> {
-    how.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-}
-
-/// Says whether this process has all of these capabilities, and no sandbox between it and the kernel.
-fn may(needed: CapabilitySet) -> bool {
-    is_free() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
-}
-
-fn is_free() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "0"]))
-}
-
-fn everybody_may_count() -> bool {
-    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    is_free() && paranoid.trim().parse().is_ok_and(|paranoid: i32| paranoid <= 2)
-}
-
-/// A program in the kernel that did not run where it might have is a failure, unless the kernel has no
-/// such programs or no such tracepoint.
-#[track_caller]
-fn excused(name: &str, allowed: bool, how: &str) {
-    let missing = ["function not implemented", "no such file or directory", "operation not supported"];
-    assert!(!allowed || missing.iter().any(|words| how.contains(words)), "{name}: {how}");
-    skipped(&format!("{name}: {how}"));
-}
-
-/// The capabilities that a program on a tracepoint takes.
-const TRACING: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
-
-/// Soft timers §3: the end of an exception is a trigger state, one for each fresh page at least.
-#[test]
-fn every_fresh_page_is_a_trigger_state() {
-    let may_count = may(CapabilitySet::PERFMON) || everybody_may_count();
-    for (name, pages, passed, allowed) in
-        [("page_faults", 0, 1, may_count), ("trap_triggers", 1, 0, may(TRACING))]
-    {
-        match probe(name) {
-            (true, how) => assert!(numbers(&how)[passed] >= numbers(&how)[pages], "{how}"),
-            (false, how) => excused(name, allowed, &how),
-        }
-    }
-}
-
-/// So is the end of an interrupt: each datagram on loopback is received in a soft one.
-#[test]
-fn interrupts_are_trigger_states() {
-    match probe("irq_triggers") {
-        (true, how) => assert!(numbers(&how)[0] == 32 && numbers(&how)[1] > 0, "{how}"),
-        (false, how) => excused("irq_triggers", may(TRACING), &how),
-    }
-}
-
 /// A copy of the command that anybody may run.
 struct ForAll(PathBuf);
 
@@ -214,7 +133,7 @@ fn a_user_without_privileges_gets_findings_and_no_errors() {
         };
         let (works, how) = finding(name, &output);
         match name {
-            "gso" | "gro" | "io_uring" | "page_faults" if !works => {
+            "gso" | "gro" if !works => {
                 skipped(&format!("{name} without privileges: {how}"));
             }
             // Unprivileged programs in the kernel are an option that few have left on.

@@ -375,7 +375,7 @@ fn a_reader_that_goes_away_ends_a_stream() {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        assert!(first.contains(".stream/1"), "{words}: {first}");
+        assert!(first.contains(".stream/"), "{words}: {first}");
         assert_eq!(child.wait().unwrap().code(), Some(0), "{words}");
     }
 }

@@ -116,7 +116,7 @@ fn each_format_arrives_as_it_was_recorded() {
         // 26 trains and two packets, 36 ms each: 939 ms over 79 gaps; the receiver judges by that.
         assert_eq!(sent["config"]["target_interval_ns"], 11_886_075, "{name}");
         assert_eq!(received["config"]["interval_ns"], 11_886_075, "{name}");
-        assert!(sent["skew_ns"].is_u64() && sent["schema"] == "softtimers.replay/1");
+        assert!(sent["skew_ns"].is_u64() && sent["schema"] == "softtimers.replay/2");
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use common::{command, run, stderr};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Returns a pseudo-terminal of `columns` columns: our end, and a program's.
 fn terminal(columns: u16) -> (File, OwnedFd) {
@@ -29,7 +29,7 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
 /// The output of a command on a terminal.
 fn on_terminal(mut command: Command, columns: u16) -> String {
     let (mut ours, theirs) = terminal(columns);
-    command.env("TERM", "xterm").stdout(Stdio::from(theirs)).stderr(Stdio::null());
+    command.env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::from(theirs)).stderr(Stdio::null());
     let mut child = command.spawn().expect("the command starts");
     // Its end is the child's alone from now on.
     drop(command);
@@ -105,6 +105,44 @@ fn a_line_a_second_is_for_who_watches() {
         assert!(text.starts_with(name) && !text.contains("  time  "), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
+}
+
+/// A terminal of its own, as a user's: stdin, too.
+#[test]
+fn a_terminal_shows_the_path_and_its_keys_change_it() {
+    let (mut ours, theirs) = terminal(100);
+    let before = tcgetattr(&ours).unwrap().local_modes;
+    let words = format!("wan --listen 127.0.0.1:0 --to {} --rtt 20ms --rate 3Mbit", sink());
+    let plain = command(&words);
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(plain.get_program()).args(plain.get_args()).env("TERM", "xterm");
+    command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("setsid, of util-linux");
+    drop(command);
+    let mut keys = ours.try_clone().unwrap();
+    let mut until = |wanted: &str| {
+        let (mut shown, mut some) = (String::new(), [0; 4096]);
+        while !shown.contains(wanted) {
+            assert!(shown.len() < 1 << 20, "no {wanted:?} in {shown}");
+            let read = ours.read(&mut some).expect("it runs");
+            shown.push_str(&String::from_utf8_lossy(&some[..read]));
+        }
+    };
+    until("q end");
+    assert!(!tcgetattr(&keys).unwrap().local_modes.contains(LocalModes::ECHO));
+    for (key, then) in [
+        (b"w", "30 ms set"),
+        (b"b", "20 ms set"),
+        (b"o", "outage: nothing gets through"),
+        (b"n", "no further step"),
+        (b"q", "\u{1b}[?1049l"),
+    ] {
+        keys.write_all(key).unwrap();
+        until(then);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(tcgetattr(&keys).unwrap().local_modes, before);
+    drop(theirs);
 }
 
 /// A timer of milliseconds cannot keep 20,000 a second without skipping some, and what is skipped is bad.

@@ -160,8 +160,6 @@ fn between_interfaces() {
         ] {
             is_ended_by_each(schema, || at("middle", words));
         }
-        let words = "send 192.0.2.1:9 --driver xdp --iface eth --to-mac 02:00:00:00:01:01 --rate 1kpps --duration 60s --json";
-        is_ended_by_each("send", || at("near", words));
     });
 }
 

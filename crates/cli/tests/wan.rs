@@ -222,7 +222,7 @@ fn streams_are_delayed_and_whole() {
     let mut back = Vec::new();
     client.read_to_end(&mut back).unwrap();
     assert!(back == sent && server.join().unwrap() == sent);
-    assert!(ask(&path, "set up loss 1%\n")[0].contains("cannot have loss"));
+    assert!(ask(&path, "set up duplicate 1%\n")[0].contains("cannot have duplicates"));
     assert_eq!(ask(&path, "set up delay 1ms\n"), ["ok"]);
     let report = emulator.finish();
     assert_eq!((&report["config"]["kind"], &report["clients"]["closed"]), (&"tcp".into(), &1.into()));
@@ -447,7 +447,6 @@ fn what_makes_no_sense_is_refused() {
         ("wan --self-test --control x".to_owned(), "--control"),
         ("wan --listen 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public"),
         ("wan --listen 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),
-        (format!("{base} --tcp --loss 1%"), "cannot have loss"),
         (format!("{base} --tcp --delay 9ms --jitter 1ms:reordering"), "cannot have jitter that reorders"),
         (format!("{base} --tcp --up-reorder 1%:5ms"), "cannot have reordering"),
         (format!("{base} --tcp --duplicate 1%"), "cannot have duplicates"),

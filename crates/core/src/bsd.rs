@@ -3,7 +3,7 @@
 //!
 //! Costello and Varghese (*Redesigning the BSD timer facilities*, 1998) put the callouts of a kernel on a timing wheel,
 //! kept the established interface beside a better one, and gave user programs more than one timer, as the
-//! kernel had. The wheel is the one behind [`SoftTimers`](crate::SoftTimers); `docs/wheel.md` compares it
+//! kernel had. The wheel is the one behind [`SoftTimers`](crate::SoftTimers); `xtask/docs/wheel.md` compares it
 //! with theirs. This module implements the rest of that paper:
 //!
 //! ```text

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! `Park` polls little, because its lead is a low quantile of the lateness; `Hybrid` polls a few
-//! microseconds before most events and is rarely late. Where the due time is nearer than a wake-up
+//! microseconds before most events and is rarely late. No lead is taken off slack
+//! ([`Idle::wait_within`]): the slack is there so that one sleep serves many events, and a lead as long as the slack
+//! would end each sleep for its first event. Where the due time is nearer than a wake-up
 //! takes, both poll: going to sleep would cost as much and come late.
 //!
 //! Polling is not the safe choice: a virtual machine that burns its share is taken off its CPU for
@@ -139,6 +141,30 @@ impl Idle {
     /// The lead decays by 1/32 per deadline polled for without sleeping, so that one bad spell cannot keep a
     /// loop polling.
     pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+        self.wait_within(now, poll_at, Duration::ZERO)
+    }
+
+    /// As [`wait`](Self::wait), for a deadline that `slack` is part of: the sleep is shortened only by what the
+    /// [lead](Self::lead) exceeds it by, so it ends up to as much later, at most a wake-up.
+    ///
+    /// A loop over several events gives [`SoftTimers::slack_left`](crate::SoftTimers::slack_left), which ends where
+    /// the slack of another one ends; one over a [`DepartureQueue`](crate::queue::DepartureQueue) its
+    /// [slack](crate::queue::QueueConfig::slack).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::{Idle, Timestamp, Wait};
+    ///
+    /// let (at, micros) = (Timestamp::from_micros, Duration::from_micros);
+    /// let mut idle = Idle::park();
+    /// (0..200).for_each(|_| idle.woke(at(0), at(16))); // wake-ups take 16 µs here
+    /// let mut wait = |slack| match idle.wait_within(at(0), Some(at(120)), micros(slack)) {
+    ///     Wait::Until(wake) => wake.as_nanos() / 1_000,
+    ///     _ => unreachable!(),
+    /// };
+    /// assert_eq!([wait(0), wait(10), wait(20)], [104, 114, 120]);
+    /// ```
+    pub fn wait_within(&mut self, now: Timestamp, poll_at: Option<Timestamp>, slack: Duration) -> Wait {
         self.meter.end(now);
         self.meter.leak(now);
         let Some(deadline) = poll_at else { return Wait::Forever };
@@ -146,7 +172,7 @@ impl Idle {
             return Wait::Poll;
         }
         let spins = self.policy.spins && self.may_spin;
-        let wake = if spins { now } else { deadline.saturating_sub(self.lead) };
+        let wake = if spins { now } else { deadline.saturating_sub(self.lead.saturating_sub(slack)) };
         if wake < deadline && !self.meter.allows(wake.max(now)) {
             self.meter.forced();
             self.polled = Some(deadline);
@@ -351,6 +377,19 @@ mod tests {
         assert_eq!(idle.wait(at(0), Some(at(120))), Wait::Until(at(100)));
         assert_eq!(idle.wait(at(100), Some(at(120))), Wait::Poll);
         assert_eq!(idle.wait(at(0), None), Wait::Forever);
+    }
+
+    #[test]
+    fn no_lead_is_taken_off_slack() {
+        for mut idle in [Idle::park(), Idle::hybrid()] {
+            (0..500).for_each(|_| idle.woke(at(0), at(20)));
+            for (slack, early) in
+                [(0, idle.lead()), (7, idle.lead() - Duration::from_micros(7)), (30, Duration::ZERO)]
+            {
+                let wait = idle.wait_within(at(0), Some(at(120)), Duration::from_micros(slack));
+                assert_eq!(wait, Wait::Until(at(120).saturating_sub(early)), "{idle} {slack}");
+            }
+        }
     }
 
     #[test]

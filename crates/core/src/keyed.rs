@@ -13,10 +13,9 @@ use core::time::Duration;
 
 use crate::Timestamp;
 use crate::time::saturating_nanos;
-use crate::timers::Step;
 use crate::wheel::record::{MOST_RECORDS, Record};
 use crate::wheel::terms::{Key, Sequence, Terms};
-use crate::wheel::{Pop, Wheel, sizes};
+use crate::wheel::{Step, Wheel, sizes};
 
 /// One timer for each key, which is a small number of the caller's: a server's number of a connection, for its time-out.
 ///
@@ -148,10 +147,10 @@ impl KeyedTimers {
     #[inline]
     pub fn step(&mut self, turn: &KeyedTurn) -> Step<(u32, Timestamp)> {
         match self.wheel.pop(turn.limit) {
-            Pop::Timer(key) => self.fire(key).map_or(Step::Done, Step::Fired),
-            Pop::More => Step::MoreWork,
-            Pop::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
-            Pop::Idle => Step::Done,
+            Step::Fired(key) => self.fire(key).map_or(Step::Done, Step::Fired),
+            Step::MoreWork => Step::MoreWork,
+            Step::Done if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
+            Step::Done => Step::Done,
         }
     }
 

@@ -74,5 +74,6 @@ pub use slots::Slots;
 pub use slots::TimerId;
 pub use stats::Stats;
 pub use time::{Clock, ManualClock, Timestamp};
-pub use timers::{Config, Fired, NotPending, SoftTimers, Step, Turn};
+pub use timers::{Config, Fired, NotPending, SoftTimers, Turn};
 pub use trigger::{Intervals, PerSource, TriggerState, WebServer};
+pub use wheel::Step;

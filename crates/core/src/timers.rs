@@ -21,7 +21,7 @@ use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
 use crate::wheel::record::Record;
 use crate::wheel::terms::{Key, Sequence};
-use crate::wheel::{Pop, Wheel, sizes};
+use crate::wheel::{Step, Wheel, sizes};
 use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
@@ -128,10 +128,9 @@ impl Config {
 /// The contract, in the order a driver meets it; property tests check each sentence against a reference model:
 ///
 /// 1. **Never early.** An event is handed out only when `now` ≥ its due time.
-/// 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
-///    between them; then a turn that ends at their very time leaves the first to a turn of a later time. The effective due is the due time on the tick, after the rounding that
-///    [`Slack::rounded`] allows. An event that is already due when it is scheduled queues behind everything
-///    due by then.
+/// 2. **In order** of *effective due*: the due time on the tick, after the rounding that [`Slack::rounded`] allows.
+///    Events of equal effective due come first-in first-out, unless 2³¹ others were set between them. An event
+///    that is already due when it is scheduled queues behind everything due by then.
 /// 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
 ///    once. A handle never reaches another event.
 /// 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out the events that
@@ -199,17 +198,6 @@ pub struct Fired<E> {
     pub lateness: Duration,
     /// The trigger state that found it due.
     pub source: TriggerState,
-}
-
-/// The result of one step of a turn, by [`SoftTimers::step`]: a bounded piece of work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step<T> {
-    /// The next due event.
-    Fired(T),
-    /// Some structural work was done and more is left before the next due event; call again.
-    MoreWork,
-    /// The turn is over.
-    Done,
 }
 
 /// The timer named by the handle has been handed out or cancelled before.
@@ -369,10 +357,10 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
         match self.wheel.pop(turn.limit) {
-            Pop::Timer(index) => self.fire(turn, index).map_or(Step::Done, Step::Fired),
-            Pop::More => Step::MoreWork,
-            Pop::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
-            Pop::Idle => Step::Done,
+            Step::Fired(index) => self.fire(turn, index).map_or(Step::Done, Step::Fired),
+            Step::MoreWork => Step::MoreWork,
+            Step::Done if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
+            Step::Done => Step::Done,
         }
     }
 
@@ -394,6 +382,29 @@ impl<E> SoftTimers<E> {
             u64::MAX => None,
             nanos => Some(Timestamp::from_nanos(nanos)),
         }
+    }
+
+    /// Returns by how much a wake-up may come after [`poll_at`](Self::poll_at), at most `most`, if each event allows as much
+    /// as its own slack: zero as soon as one of those without slack has its deadline there. For a sleep that is shortened
+    /// by the rest ([`Idle::wait_within`](crate::Idle::wait_within)).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::{Config, Slack, SoftTimers, Timestamp};
+    ///
+    /// let mut timers = SoftTimers::new(Config::default());
+    /// let (start, micros) = (Timestamp::ZERO, Duration::from_micros);
+    /// timers.schedule(start, micros(100), Slack::micros(20), "send");
+    /// assert_eq!((timers.poll_at(), timers.slack_left(micros(17))), (Some(start + micros(120)), micros(17)));
+    /// timers.schedule(start, micros(125), Slack::EXACT, "just behind");
+    /// assert_eq!((timers.poll_at(), timers.slack_left(micros(17))), (Some(start + micros(120)), micros(5)));
+    /// ```
+    ///
+    /// # Cost
+    /// O(1) if the next event has no slack; otherwise a search of the events due before the answer. With more than 1,024
+    /// events it is bounded, and those that it does not reach count as without slack.
+    pub fn slack_left(&self, most: Duration) -> Duration {
+        Duration::from_nanos(self.wheel.slack_left(saturating_nanos(most)))
     }
 
     /// Returns the earliest time at which a trigger state would find an event due; possibly a time before it

@@ -31,7 +31,7 @@
 //!
 //! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: the data. [`inbox`]: how
 //! timers come in. [`rearm`]: how they are postponed. [`advance`]: how time advances. [`migration`]: how they
-//! cascade. [`front`]: how they come out in order. [`small`], [`later`], [`near`]: few timers. [`deadline`]:
+//! cascade. [`front`]: how they come out in order. [`small`], [`later`]: few timers. [`deadline`]:
 //! when the hardware timer must fire.
 //!
 //! - **Re-arming** to any time not before its slot's lower bound writes only the record: the timer moves on
@@ -52,7 +52,6 @@ mod later;
 mod level;
 mod margin;
 mod migration;
-mod near;
 mod rearm;
 pub(crate) mod record;
 mod run;
@@ -73,10 +72,10 @@ use later::Later;
 use level::{BLOCK_BITS, SlotId};
 use margin::Margins;
 use migration::Migrations;
-use record::{Entry, Filed, Held, Location, Record, Records};
+use record::{Filed, Held, INBOX, Location, Record, Records};
 use sizes::{LEAST_SHIFT, MOST_SHIFT};
 use slots::Slots;
-use terms::{Key, Terms};
+use terms::{Entry, Key, Terms};
 
 #[derive(Debug)]
 pub(crate) struct Wheel<E> {
@@ -107,26 +106,15 @@ pub(crate) struct Wheel<E> {
     touched: usize,
 }
 
-/// The result of one [`Wheel::pop`].
+/// The result of one step of a turn, as by [`SoftTimers::step`](crate::SoftTimers::step): a bounded piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pop {
-    /// A timer that is due.
-    Timer(u32),
-    /// Something was moved; ask again.
-    More,
-    /// No timer is due.
-    Idle,
-}
-
-/// The result of one [`Wheel::pull`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pull {
-    /// The least of all timers, due by the requested time or not.
-    Least(Key, u32),
-    /// Something was moved; ask again.
-    More,
-    /// No timer is due by then.
-    Idle,
+pub enum Step<T> {
+    /// The next due event.
+    Fired(T),
+    /// Some structural work was done and more is left before the next due event; call again.
+    MoreWork,
+    /// The turn is over.
+    Done,
 }
 
 impl<E> Wheel<E> {
@@ -174,16 +162,13 @@ impl<E> Wheel<E> {
     /// record's generation.
     #[inline]
     pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms, event: E) -> u32 {
-        if self.is_small() {
-            if self.len < self.small {
-                return self.insert_of_few(timer, terms, event);
-            }
-            self.begin_wheel(now);
-        }
+        let is_few = self.is_small() && self.len < self.small;
         self.len += 1;
-        let generation = self.hold(timer, terms, event).generation;
-        self.admit(now, timer, terms);
-        generation
+        let place = self.place(is_few, now, timer, terms);
+        self.announce(terms);
+        let record = self.hold(timer, terms, event);
+        record.place = place;
+        record.generation
     }
 
     /// Writes the terms and the event of a timer into its record.
@@ -196,29 +181,26 @@ impl<E> Wheel<E> {
         record
     }
 
-    /// Lowers the wheel's bounds for a new timer.
+    /// Lowers the wheel's bounds for a new timer, but for `least`, which the front knows while there are few.
     #[inline(always)]
     fn announce(&mut self, terms: &Terms) {
-        self.least = self.least.min(terms.due());
-        self.announce_at_front(terms);
-    }
-
-    /// As [`announce`](Self::announce), while there are few: then the front knows the least.
-    #[inline(always)]
-    fn announce_at_front(&mut self, terms: &Terms) {
         self.gate = self.gate.min(terms.due());
         self.earliest.include(terms.deadline);
     }
 
+    /// Finds a place for a new timer, which is one of few or begins a wheel, and puts it there.
     #[inline(always)]
-    fn admit(&mut self, now: u64, timer: u32, terms: &Terms) {
-        self.announce(terms);
-        if self.is_closing() {
-            return self.file_of_few(Entry::new(terms.key, timer));
+    fn place(&mut self, is_few: bool, now: u64, timer: u32, terms: &Terms) -> Location {
+        if !is_few {
+            if self.is_small() {
+                self.begin_wheel(now);
+            }
+            self.least = self.least.min(terms.due());
         }
-        let place =
-            self.inbox.push(timer, terms.due()).unwrap_or_else(|| self.make_room(now, timer, terms.due()));
-        self.records[timer].place = place;
+        if is_few || self.is_closing() {
+            return self.place_of_few(Entry::new(terms.key, timer));
+        }
+        self.inbox.push(timer, terms.due()).unwrap_or_else(|| self.make_room(now, timer, terms.due()))
     }
 
     /// Takes a pending timer out: O(1), O(log n) while there are few. Returns its event; `then` gets its
@@ -257,15 +239,15 @@ impl<E> Wheel<E> {
     fn take_due_slowly(&mut self, limit: Key) -> Option<u32> {
         loop {
             match self.pop(limit) {
-                Pop::Timer(timer) => return Some(timer),
+                Step::Fired(timer) => return Some(timer),
                 // While there are few, the gate is already right, and closed for this turn.
-                Pop::More if self.is_small() && limit.due < self.gate => {
+                Step::MoreWork if self.is_small() && limit.due < self.gate => {
                     self.refresh_earliest();
                     return None;
                 }
-                Pop::More => {}
-                Pop::Idle if self.tidy(limit.due) => {}
-                Pop::Idle => return None,
+                Step::MoreWork => {}
+                Step::Done if self.tidy(limit.due) => {}
+                Step::Done => return None,
             }
         }
     }
@@ -273,7 +255,7 @@ impl<E> Wheel<E> {
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, at most four chunks of 13
     /// timers and the inbox. Its record still has to be updated: see [`taken`](Self::taken).
     #[inline]
-    pub(crate) fn pop(&mut self, limit: Key) -> Pop {
+    pub(crate) fn pop(&mut self, limit: Key) -> Step<u32> {
         if self.is_small() {
             return self.pop_of_few(limit);
         }
@@ -281,13 +263,12 @@ impl<E> Wheel<E> {
             return self.pop_of_run(limit);
         }
         if !self.is_front_next() {
-            match self.pull(limit.due) {
-                Pull::Least(..) => {}
-                Pull::More => return Pop::More,
-                Pull::Idle => return Pop::Idle,
+            let found = self.pull(limit.due);
+            if !matches!(found, Step::Fired(_)) {
+                return found;
             }
         }
-        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
+        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Step::Done };
         self.handed_out(&least)
     }
 
@@ -313,12 +294,12 @@ impl<E> Wheel<E> {
     /// [`pop`](Self::pop) if the run is next. If the run is next again afterwards, sets the gate to that
     /// timer's due time.
     #[inline]
-    fn pop_of_run(&mut self, limit: Key) -> Pop {
+    fn pop_of_run(&mut self, limit: Key) -> Step<u32> {
         let first = self.front.run.first().filter(|first| first.key().is_before(limit));
-        let Some(&least) = first else { return Pop::Idle };
+        let Some(&least) = first else { return Step::Done };
         self.front.run.drop_first();
         let found = self.handed_out(&least);
-        if found != Pop::More
+        if found != Step::MoreWork
             && let Some(next) = self.front.run.first()
             && self.is_before_others(next)
         {
@@ -330,13 +311,13 @@ impl<E> Wheel<E> {
 
     /// Handles an entry that has left the front; its timer may have been postponed since.
     #[inline]
-    fn handed_out(&mut self, least: &Entry) -> Pop {
+    fn handed_out(&mut self, least: &Entry) -> Step<u32> {
         if self.records[least.timer].is_at(least) {
             self.forget_one();
-            return Pop::Timer(least.timer);
+            return Step::Fired(least.timer);
         }
         self.refile(least.timer);
-        Pop::More
+        Step::MoreWork
     }
 
     /// Takes the requested time and the event of a [popped](Self::pop) timer, and the result of `then` on its
@@ -368,21 +349,21 @@ impl<E> Wheel<E> {
     ///
     /// May also find timers beyond `until`, which is in nanoseconds.
     #[inline(never)]
-    pub(crate) fn pull(&mut self, until: u64) -> Pull {
+    pub(crate) fn pull(&mut self, until: u64) -> Step<u32> {
         if !self.inbox.is_empty() {
             self.file_inbox();
         }
         if !self.front.chain.is_empty() && !self.see_to_chain() {
-            return Pull::More;
+            return Step::MoreWork;
         }
         if self.wants_refill() {
             self.refill();
-            return Pull::More;
+            return Step::MoreWork;
         }
         let mut until = until >> self.shift;
         if let Some(least) = self.front.least() {
             if self.is_past(least.due) {
-                return Pull::Least(least.key(), least.timer);
+                return Step::Fired(least.timer);
             }
             // An entry may be at the front since there were few timers: slots may have others before it.
             until = until.min(least.due >> self.shift);
@@ -390,11 +371,9 @@ impl<E> Wheel<E> {
         let found = !self.is_small() && self.advance(until);
         match self.front.least() {
             // Others due at that time may be in a chain.
-            Some(least) if self.is_past(least.due) && self.front.chain.is_empty() => {
-                Pull::Least(least.key(), least.timer)
-            }
-            _ if found => Pull::More,
-            _ => Pull::Idle,
+            Some(least) if self.is_past(least.due) && self.front.chain.is_empty() => Step::Fired(least.timer),
+            _ if found => Step::MoreWork,
+            _ => Step::Done,
         }
     }
 
@@ -459,7 +438,7 @@ impl<E> Wheel<E> {
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.inbox.push(timer, due).unwrap_or(Location::in_inbox(0))
+        self.inbox.push(timer, due).unwrap_or(Location::new(INBOX, 0))
     }
 
     /// Inserts a record at its present position.

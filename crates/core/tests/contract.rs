@@ -274,7 +274,7 @@ fn a_turn_of_keys_ends_with_nothing_left_to_do() {
     assert_eq!(came + std::iter::from_fn(|| timers.next(&turn)).count(), keys as usize);
 }
 
-/// Timers of one slot that were set in no order come in order, and the few that are left then as ever.
+/// Timers of one slot that were set in no order come in order, and so do the few that are left then.
 #[test]
 fn a_few_are_served_after_a_slot_that_was_in_no_order() {
     let at = Timestamp::from_nanos;

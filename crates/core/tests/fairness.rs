@@ -5,8 +5,10 @@ use core::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use softtimers_core::queue::{DepartureQueue, Fairness, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
-use softtimers_core::{CatchUp, PaceConfig, Rate, Timestamp};
+use softtimers_core::queue::{
+    DepartureQueue, DepartureTurn, FlowConfig, FlowId, Popped, Quantum, QueueConfig,
+};
+use softtimers_core::{PaceConfig, Rate, Timestamp};
 
 /// A program that sends in no time but its own: when it is, and what each flow has sent.
 struct Program {
@@ -20,10 +22,9 @@ struct Program {
 
 impl Program {
     /// Flows at these intervals, in nanoseconds.
-    fn new(fairness: Fairness, send: u64, intervals: &[u64]) -> Self {
-        let config = QueueConfig { fairness, ..QueueConfig::default() };
-        let mut program =
-            Program { queue: DepartureQueue::new(config), flows: vec![], sent: vec![], now: 1_000, send };
+    fn new(send: u64, intervals: &[u64]) -> Self {
+        let queue = DepartureQueue::new(QueueConfig::default());
+        let mut program = Program { queue, flows: vec![], sent: vec![], now: 1_000, send };
         intervals.iter().for_each(|&interval| program.add(interval, Quantum::ONE));
         program
     }
@@ -63,37 +64,21 @@ impl Program {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The table of [`Fairness`]: ten flows of 20 µs beside 90 of 200 µs, of which half can be sent.
+/// Ten flows of 20 µs beside 90 of 200 µs, of which half can be sent: fast ones have no more than a slow one nearly has.
 #[test]
 fn fast_flows_beside_slow_ones_at_half_of_what_they_ask_for() {
     let intervals: Vec<u64> = (0..100).map(|flow| if flow < 10 { 20_000 } else { 200_000 }).collect();
     let time = if cfg!(miri) { SECOND / 100 } else { SECOND };
-    for (fairness, fast, slow) in
-        [(Fairness::MaxMin, 0.155..0.161, 0.875..0.885), (Fairness::Proportional, 0.499..0.501, 0.499..0.501)]
-    {
-        // MaxMin: a packet is due a burst interval (9/16) after the one before, and then waits in line for as long as any
-        // other. With a wait of 115 µs, gaps of 126 and 228 µs, just as much leaves as can be sent.
-        // 950,000 packets/s are asked for.
-        let mut program = Program::new(fairness, 2_105, &intervals);
-        program.run(time / 2);
-        let shares: Vec<f64> = program
-            .run(time)
-            .iter()
-            .zip(&intervals)
-            .map(|(&sent, &interval)| sent as f64 * interval as f64 / time as f64)
-            .collect();
-        if !cfg!(miri) {
-            assert!(
-                shares[..10].iter().all(|share| fast.contains(share)),
-                "{fairness:?}: {:?}",
-                &shares[..10]
-            );
-            assert!(
-                shares[10..].iter().all(|share| slow.contains(share)),
-                "{fairness:?}: {:?}",
-                &shares[10..]
-            );
-        }
+    // A packet is due a burst interval (9/16) after the one before, and then waits in line for as long as any other. With a
+    // wait of 115 µs, gaps of 126 and 228 µs, just as much leaves as can be sent. 950,000 packets/s are asked for.
+    let mut program = Program::new(2_105, &intervals);
+    program.run(time / 2);
+    let sent = program.run(time);
+    let share = |(&sent, &interval): (&u64, &u64)| sent as f64 * interval as f64 / time as f64;
+    let shares: Vec<f64> = sent.iter().zip(&intervals).map(share).collect();
+    if !cfg!(miri) {
+        assert!(shares[..10].iter().all(|share| (0.155..0.161).contains(share)), "{:?}", &shares[..10]);
+        assert!(shares[10..].iter().all(|share| (0.875..0.885).contains(share)), "{:?}", &shares[10..]);
     }
 }
 
@@ -112,8 +97,7 @@ fn water_filling(demands: &[f64], capacity: f64) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 48 }, failure_persistence: None, rng_seed: RngSeed::Fixed(26), ..ProptestConfig::default() })]
 
-    /// Whatever the flows and however much is too much, the program is never idle, and shares are those of a fluid:
-    /// proportional ones to a few packets, max-min ones at least in part.
+    /// Whatever the flows and however much is too much, shares are at least in part those of a fluid.
     #[test]
     fn shares_are_those_of_a_fluid(
         intervals in prop::collection::vec(prop_oneof![10_000u64..1_000_000, 10_000u64..50_000], 2..30),
@@ -121,29 +105,15 @@ proptest! {
     ) {
         let time = if cfg!(miri) { SECOND / 100 } else { SECOND / 2 };
         let demands: Vec<f64> = intervals.iter().map(|&interval| time as f64 / interval as f64).collect();
-        let (flows, demand) = (intervals.len() as f64, demands.iter().sum::<f64>());
+        let (flows, demand) = (intervals.len() as u64, demands.iter().sum::<f64>());
         let send = (time as f64 / demand * 100.0 / percent as f64) as u64;
-        let sent = |fairness| {
-            let mut program = Program::new(fairness, send, &intervals);
-            program.run(time / 5);
-            program.run(time)
-        };
-
-        let shares = sent(Fairness::Proportional);
-        let all = shares.iter().sum::<u64>();
-        prop_assert!(all >= time / send, "idle: {all} of {}", time / send);
-        for (&sent, part) in shares.iter().zip(demands.iter().map(|own| own / demand)) {
-            // Tags are between the least one and an interval more. So each flow is within a packet of what the least one has
-            // moved by, which is known to a packet of each flow; as much again for who is within its burst interval.
-            let fluid = all as f64 * part;
-            prop_assert!((sent as f64 - fluid).abs() <= 2.0 * (1.0 + flows * part), "{sent} of {fluid}");
-        }
-
-        let shares = sent(Fairness::MaxMin);
+        let mut program = Program::new(send, &intervals);
+        program.run(time / 5);
+        let shares = program.run(time);
         let capacity = shares.iter().sum::<u64>() as f64;
         for ((&sent, fluid), interval) in shares.iter().zip(water_filling(&demands, capacity)).zip(&intervals) {
             // While a flow that is due waits, each other leaves once at most.
-            let longest = interval * 9 / 16 + flows as u64 * send;
+            let longest = interval * 9 / 16 + flows * send;
             let least = time / longest.max(*interval);
             prop_assert!(sent + 2 >= least, "{sent}, at least {least}");
             // All that are due wait alike, for w: those of an interval i leave each 9/16 i + w, or i if that is longer, and
@@ -152,7 +122,7 @@ proptest! {
         }
     }
 
-    /// While everything can be sent the two are alike: each flow has its rate.
+    /// While everything can be sent each flow has its rate.
     #[test]
     fn without_overload_each_flow_has_its_rate(
         intervals in prop::collection::vec(10_000u64..1_000_000, 1..30), percent in 130u64..300,
@@ -160,56 +130,10 @@ proptest! {
         let time = SECOND / if cfg!(miri) { 200 } else { 10 };
         let demand: f64 = intervals.iter().map(|&interval| 1.0 / interval as f64).sum();
         let send = (100.0 / demand / percent as f64) as u64;
-        for fairness in [Fairness::MaxMin, Fairness::Proportional] {
-            let sent = Program::new(fairness, send, &intervals).run(time);
-            for (&sent, &interval) in sent.iter().zip(&intervals) {
-                prop_assert!(sent.abs_diff(time / interval) <= 2, "{fairness:?}: {sent} at {interval}");
-            }
+        let sent = Program::new(send, &intervals).run(time);
+        for (&sent, &interval) in sent.iter().zip(&intervals) {
+            prop_assert!(sent.abs_diff(time / interval) <= 2, "{sent} at {interval}");
         }
-    }
-}
-
-/// A flow that comes later, or back, gets its share from then on; nobody makes up for its absence.
-#[test]
-fn a_newcomer_gets_its_share_and_no_more() {
-    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };
-    let mut program = Program::new(Fairness::Proportional, 10_000, &[20_000, 20_000]);
-    program.run(5 * time);
-    program.add(20_000, Quantum::ONE);
-    for (flow, sent) in program.run(time).into_iter().enumerate() {
-        let share = time / 10_000 / 3;
-        assert!(sent.abs_diff(share) <= 3, "flow {flow}: {sent} of {share}");
-    }
-}
-
-/// Packets that leave in one go count as all of it: quanta change how the flows take turns, not what they get.
-#[test]
-fn quanta_do_not_change_the_shares() {
-    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
-    let mut program = Program::new(Fairness::Proportional, 10_000, &[]);
-    for flow in 0..12 {
-        program.add(20_000, quantum(1 + flow % 6));
-    }
-    program.run(time);
-    for (flow, sent) in (0..).zip(program.run(time)) {
-        let share = time / 10_000 / 12;
-        // To two of its own quanta, and two of the mean.
-        assert!(sent.abs_diff(share) <= 2 * (1 + flow % 6) + 7, "flow {flow}: {sent} of {share}");
-    }
-}
-
-/// The exception that [`Fairness::Proportional`] names: who has left is not due for a burst interval, in which another's quantum
-/// begins, so that beside flows that never stop it leaves once between two quanta. With a quantum of its own it has its share.
-#[test]
-fn between_two_quanta_of_others_a_flow_leaves_once() {
-    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
-    for (own, one_in) in [(1, 9), (8, 4)] {
-        let mut program = Program::new(Fairness::Proportional, 10_000, &[]);
-        [own, 8, 8, 8].into_iter().for_each(|packets| program.add(20_000, quantum(packets)));
-        program.run(time);
-        let sent = program.run(time);
-        let expected = sent.iter().sum::<u64>() / one_in;
-        assert!(sent[0].abs_diff(expected) <= 16, "{own} at a time: {sent:?}, not {expected}");
     }
 }
 
@@ -217,79 +141,47 @@ fn quantum(packets: u32) -> Quantum {
     Quantum { packets, ..Quantum::within(Duration::from_millis(1)) }
 }
 
-/// Packets that a flow sent at its earlier rate count as so much less at a higher one.
+/// A flow that is removed while a part of its quantum has been handed out leaves the next one its own.
 #[test]
-fn a_flow_whose_rate_has_changed_gets_the_share_of_the_new_one() {
-    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };
-    let mut program = Program::new(Fairness::Proportional, 12_500, &[10 * SECOND, 20_000]);
-    program.run(time);
-    let at = Timestamp::from_nanos(program.now);
-    let rate = Rate::every(Duration::from_micros(20)).unwrap();
-    program.queue.set_rate(at, program.flows[0], rate).unwrap();
-    program.run(time);
-    let sent = program.run(time);
-    assert!(sent[0].abs_diff(sent[1]) <= 4, "{sent:?}");
-}
-
-/// Packets sent while there was room for all are no debt: one flow that makes up for stalls, beside one that does not.
-#[test]
-fn what_was_sent_without_overload_is_not_owed() {
-    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };
-    let mut program = Program::new(Fairness::Proportional, 1_000, &[]);
-    for catch_up in [CatchUp::ALL, CatchUp::NONE] {
-        let pace =
-            PaceConfig { catch_up, ..PaceConfig::new(Rate::every(Duration::from_micros(20)).unwrap()) };
-        program.add_flow(FlowConfig::new(pace));
+fn a_quantum_ends_with_its_flow() {
+    let mut program = Program::new(1_000, &[]);
+    (0..2).for_each(|_| program.add(20_000, quantum(4)));
+    let turn = program.queue.turn(Timestamp::from_nanos(program.now));
+    let Some(Popped::Departure(first)) = program.queue.pop_due(&turn) else { panic!("one is due") };
+    assert!(first.more);
+    assert_eq!(program.queue.remove_flow(first.flow).unwrap().len(), 7);
+    let mut left = 0;
+    while let Some(Popped::Departure(departure)) = program.queue.pop_due(&turn) {
+        left += 1;
+        assert_eq!((departure.flow, departure.more), (program.flows[1], left < 4));
     }
-    for _ in 0..if cfg!(miri) { 2 } else { 20 } {
-        program.now += time / 20;
-        program.run(time / 2);
-    }
-    let before = program.sent.clone();
-    assert!(before[0] > before[1] + 100, "one has made up, the other has not: {before:?}");
-    program.send = 12_500;
-    let sent = program.run(time);
-    assert!(sent[0].abs_diff(sent[1]) <= 4, "{sent:?}");
+    assert_eq!((left, program.queue.flow_stats(program.flows[1]).unwrap().sent), (4, 4));
 }
 
 /// Who is removed, restarted or given another rate while due is not lost, and not handed out twice.
 #[test]
 fn flows_that_are_due_may_be_changed() {
-    let mut program = Program::new(Fairness::Proportional, 1_000, &[20_000; 6]);
-    let at = Timestamp::from_nanos;
-    let turn = program.queue.turn(at(1_000));
+    let mut program = Program::new(1_000, &[20_000; 6]);
+    let at = Timestamp::from_nanos(1_000);
+    let turn = program.queue.turn(at);
     assert!(program.queue.pop_due(&turn).is_some());
     let [_, removed, faster, restarted, ..] = program.flows[..] else { unreachable!() };
     assert_eq!(program.queue.remove_flow(removed).unwrap().len(), 8);
-    program.queue.set_rate(at(1_000), faster, Rate::per_second(100_000).unwrap()).unwrap();
-    program.queue.restart(at(1_000), restarted).unwrap();
-    assert_eq!(program.queue.poll_at(), Some(at(1_000)), "the others are due");
-    let popped = || program.queue.pop_due(&turn);
-    let rest: Vec<usize> = core::iter::from_fn(popped)
-        .map(|popped| match popped {
-            Popped::Departure(departure) => departure.token,
-            expired @ Popped::Expired { .. } => panic!("{expired:?}"),
-        })
-        .collect();
-    // Those that were changed queue behind the others that were due.
-    assert_eq!(rest, [4, 5, 2, 3]);
+    program.queue.set_rate(at, faster, Rate::per_second(100_000).unwrap()).unwrap();
+    program.queue.restart(at, restarted).unwrap();
+    assert_eq!(program.queue.poll_at(), Some(at), "the others are due");
+    // Those that were changed queue behind the others that were due: in the next turn.
+    assert_eq!(rest(&mut program.queue, &turn), [4, 5]);
+    let next = program.queue.turn(at);
+    assert_eq!(rest(&mut program.queue, &next), [2, 3]);
 }
 
-/// A flow that is removed while a part of its quantum has been handed out leaves the next one its own.
-#[test]
-fn a_quantum_ends_with_its_flow() {
-    for fairness in [Fairness::MaxMin, Fairness::Proportional] {
-        let mut program = Program::new(fairness, 1_000, &[]);
-        (0..2).for_each(|_| program.add(20_000, quantum(4)));
-        let turn = program.queue.turn(Timestamp::from_nanos(program.now));
-        let Some(Popped::Departure(first)) = program.queue.pop_due(&turn) else { panic!("one is due") };
-        assert!(first.more);
-        assert_eq!(program.queue.remove_flow(first.flow).unwrap().len(), 7);
-        let mut left = 0;
-        while let Some(Popped::Departure(departure)) = program.queue.pop_due(&turn) {
-            left += 1;
-            assert_eq!((departure.flow, departure.more), (program.flows[1], left < 4), "{fairness:?}");
-        }
-        assert_eq!((left, program.queue.flow_stats(program.flows[1]).unwrap().sent), (4, 4), "{fairness:?}");
-    }
+/// The flows of all that leaves in the rest of a turn.
+fn rest(queue: &mut DepartureQueue<usize>, turn: &DepartureTurn) -> Vec<usize> {
+    let popped = core::iter::from_fn(|| queue.pop_due(turn));
+    let token = |popped| match popped {
+        Popped::Departure(departure) => departure.token,
+        expired @ Popped::Expired { .. } => panic!("{expired:?}"),
+    };
+    popped.map(token).collect()
 }

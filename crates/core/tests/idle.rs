@@ -6,7 +6,8 @@ mod machine;
 use core::time::Duration;
 
 use machine::Random;
-use softtimers_core::{Idle, Percent, PollBudget, Timestamp, Wait};
+use proptest::prelude::*;
+use softtimers_core::{Config, Idle, Percent, PollBudget, Slack, SoftTimers, Timestamp, TriggerState, Wait};
 
 /// One flow on an idle machine, driven as a loop drives it.
 struct Player {
@@ -185,5 +186,78 @@ fn a_flow_faster_than_wake_ups_needs_a_budget_to_be_held() {
         // Parking forgets a lead that no sleep confirms, and so sleeps now and then by itself.
         let forced = modest.idle.polling().forced_sleeps;
         assert!(cfg!(miri) || policy == Idle::park() || forced > 0, "{policy:?}: {some} of {all}");
+    }
+}
+
+/// Sleeps to the timers' deadlines on a machine whose wake-ups take `late`, from wake-ups learnt; returns when each event ran,
+/// and how often it slept.
+fn sleeping(late: Duration, events: &[(u64, Slack)]) -> (Vec<(u64, u64)>, u32) {
+    let (mut idle, mut timers) = (Idle::park(), SoftTimers::new(Config::default()));
+    let (start, mut now) = (Timestamp::from_micros(1_000), Timestamp::from_micros(1_000));
+    (0..500).for_each(|_| idle.woke(start, start + late));
+    for &(due, slack) in events {
+        timers.schedule_at(now, start + Duration::from_micros(due), slack, due);
+    }
+    let (mut ran, mut sleeps) = (Vec::new(), 0);
+    while let Some(deadline) = timers.poll_at() {
+        let slack = timers.slack_left(idle.lead());
+        match idle.wait_within(now, Some(deadline), slack) {
+            Wait::Until(wake) => {
+                now = wake + late;
+                idle.woke(wake, now);
+                sleeps += 1;
+            }
+            _ => now += Duration::from_nanos(500),
+        }
+        let turn = timers.trigger(TriggerState::Backup, now);
+        while let Some(fired) = timers.next(&turn) {
+            ran.push((fired.event, fired.lateness.as_nanos() as u64 / 1_000));
+        }
+    }
+    (ran, sleeps)
+}
+
+/// Sixteen events 10 µs apart with 20 µs of slack: with the lead taken off it, a sleep would end for each second one.
+#[test]
+fn a_sleep_serves_what_falls_into_the_slack_and_the_wake_up() {
+    let late = Duration::from_micros(20);
+    let events: Vec<_> = (0..16).map(|event| (100 + 10 * event, Slack::micros(20))).collect();
+    let (ran, sleeps) = sleeping(late, &events);
+    assert_eq!((ran.len(), sleeps), (16, 4));
+    assert!(ran.iter().all(|&(_, late)| late <= 41), "{ran:?}");
+}
+
+/// An event without slack is met as if it were alone, just behind one with slack as well.
+#[test]
+fn an_exact_deadline_just_behind_one_with_slack_is_met_as_before() {
+    let late = Duration::from_micros(20);
+    for behind in 95..150 {
+        let exact = (behind, Slack::EXACT);
+        let (alone, _) = sleeping(late, &[exact]);
+        let (both, _) = sleeping(late, &[(100, Slack::micros(20)), exact]);
+        let found = both.iter().find(|(event, _)| *event == behind);
+        let (with, without) = (found.map(|&(_, late)| late), alone[0].1);
+        assert!(with <= Some(without), "{behind}: {with:?} instead of {without}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The slack left ends where the slack of some event does, at most as long again, with and without a wheel.
+    #[test]
+    fn slack_is_left_until_that_of_any_event_ends(
+        most in 0u64..60,
+        events in prop::collection::vec((100u64..400, 0u64..80), 1..40),
+        few in prop_oneof![Just(1_024usize), Just(0)],
+    ) {
+        let mut timers = SoftTimers::new(Config::default().few(few));
+        for &(due, slack) in &events {
+            timers.schedule_at(Timestamp::ZERO, Timestamp::from_micros(due), Slack::micros(slack), ());
+        }
+        let earliest = events.iter().map(|(due, slack)| due + slack).min().unwrap();
+        let last = events.iter().map(|(due, slack)| due + slack + most.min(*slack)).min().unwrap();
+        prop_assert_eq!(timers.poll_at(), Some(Timestamp::from_micros(earliest)));
+        prop_assert_eq!(timers.slack_left(Duration::from_micros(most)), Duration::from_micros(last - earliest));
     }
 }

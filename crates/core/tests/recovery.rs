@@ -92,6 +92,28 @@ fn a_catch_up_of_a_loop_with_many_long_gaps_ends() {
     assert!(end.is_some_and(|end| end < 100_000_000), "{end:?}");
 }
 
+/// A loop whose checks come in pairs, far apart: each group of an echo server's requests takes longer than three intervals,
+/// and only its end has a second check soon after. Each such gap looks like a stall; all together they are the loop, and
+/// the flow keeps its rate, as one does that gets a check every three intervals.
+#[test]
+fn long_gaps_that_keep_coming_are_no_stalls() {
+    let rows: [&[u64]; 5] = [
+        &[130_000, 1_000, 30_000],
+        &[125_000, 40_000],
+        &[125_000, 20_000, 20_000],
+        &[200_000, 10_000, 10_000, 10_000],
+        &[119_000],
+    ];
+    for row in rows {
+        let gaps: Vec<u64> = row.iter().copied().cycle().take(row.len() * 10_000).collect();
+        let mut clock = clock(Recovery::trains(3), CatchUp::default());
+        let left = send(&mut clock, &gaps);
+        let of_the_rate = left.len() as f64 * TARGET as f64 / gaps.iter().sum::<u64>() as f64;
+        assert!(of_the_rate > 0.999, "{row:?}: {of_the_rate}");
+        assert!(longest_train(&left) <= 3 && clock.forfeited() == 0, "{row:?}");
+    }
+}
+
 /// A gap between two checks of a busy loop, in nanoseconds: mostly a few microseconds.
 fn busy(random: &mut Random) -> u64 {
     let (least, most) = match random.below(2_049) {

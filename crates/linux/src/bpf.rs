@@ -5,7 +5,6 @@
 pub mod code;
 pub mod operations;
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -20,8 +19,6 @@ pub enum Program {
     SocketFilter = 1,
     /// On an interface: decides what happens to a packet.
     Xdp = 6,
-    /// At a tracepoint of the kernel.
-    RawTracepoint = 17,
 }
 
 /// One instruction: operation, destination and source register, offset, constant.
@@ -40,31 +37,6 @@ impl Instruction {
         // Two bit fields of four, whose order depends on the machine's byte order.
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         Self { operation, registers, offset, constant }
-    }
-}
-
-/// A number that programs can add to.
-#[derive(Debug)]
-pub struct Counter(OwnedFd);
-
-impl Counter {
-    /// Makes a counter at zero.
-    pub fn new() -> io::Result<Self> {
-        create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
-    }
-
-    /// Returns the counter's present value.
-    pub fn value(&self) -> io::Result<u64> {
-        let mut value = 0u64;
-        // SAFETY: the values of this map are as long as `value`, which outlives the call.
-        unsafe { element(MAP_LOOKUP, self.0.as_fd(), 0, (&raw mut value).cast()) }?;
-        Ok(value)
-    }
-}
-
-impl AsRawFd for Counter {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }
 
@@ -152,18 +124,6 @@ pub fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> 
         }
     }
     bpf(PROG_LOAD, &attributes)
-}
-
-/// Runs `program` at a tracepoint for as long as the descriptor lives.
-pub fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    #[repr(C)]
-    struct Open {
-        name: u64,
-        program: u32,
-        padding: u32,
-    }
-    let attributes = Open { name: name.as_ptr() as u64, program: program.as_raw_fd() as u32, padding: 0 };
-    bpf(RAW_TRACEPOINT_OPEN, &attributes)
 }
 
 /// The points on a packet's path at which a program can run.
@@ -264,7 +224,7 @@ unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()>
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads or writes an entry of a map.
+/// Writes an entry of a map.
 ///
 /// # Safety
 ///
@@ -293,13 +253,11 @@ unsafe fn element(
 /// How often to retry the verifier while signals keep coming.
 const LOADS: usize = 8;
 const MAP_CREATE: libc::c_int = 0;
-const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_TEST_RUN: libc::c_int = 10;
 const PROG_GET_BY_ID: libc::c_int = 13;
 const GET_INFO: libc::c_int = 15;
-const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const LINK_CREATE: libc::c_int = 28;
 const ATTACH_XDP: u32 = 37;
 const ARRAY: u32 = 2;

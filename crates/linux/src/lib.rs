@@ -29,12 +29,11 @@
 //! | `mmsg` | those two calls; under Miri, a stand-in that reads and writes as the kernel would | raw pointers |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors, offloads, release times | not in rustix |
-//! | `tsc` | the time stamp counter | three instructions of x86-64 |
+//! | `tsc` | the time stamp counter | an instruction of x86-64 |
 //! | `sched` | timer slack and slice of a thread | – |
 //! | `real_time` | a guarded real-time thread | – |
 //! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
 //! | `mapping` | memory shared with the kernel | `mmap`, and the other side writes too |
-//! | `uring` | one io_uring operation | rustix cannot know what an operation refers to |
 //! | `xdp` | AF_XDP sockets | – |
 //! | `xdp::ring` | their rings | – (by `mapping`) |
 //! | `xdp::umem` | their frames, and which side owns each | memory is owned through its chunk |
@@ -50,6 +49,7 @@
 //! | `packet_blocks` | the same in blocks, without gaps | frames are read in place |
 //! | `frame_queue` | many frames per system call | not in rustix |
 //! | `optional` | calls for which a filter may kill the caller, tried in a child | a copy of the process |
+//! | `call_watch` | calls of a command that wait for this process's word | seccomp is not in rustix |
 //! | `namespace` | a thread's own network namespace | rustix cannot know what is unshared |
 //! | `tap` | interfaces whose other end is a descriptor | not in rustix |
 
@@ -59,6 +59,7 @@
 compile_error!("softtimers-linux needs Linux");
 
 pub mod bpf;
+pub mod call_watch;
 pub mod clock;
 pub mod control;
 pub mod epoll;
@@ -74,7 +75,7 @@ pub mod optional;
 pub mod packet;
 pub mod packet_blocks;
 pub mod packet_ring;
-pub mod perf;
+mod perf;
 mod posix_timer;
 pub mod process_timer;
 mod real_time;
@@ -95,7 +96,6 @@ pub mod tap;
 pub mod timerfd;
 #[cfg(target_arch = "x86_64")]
 pub mod tsc;
-pub mod uring;
 pub mod wait;
 pub mod xdp;
 

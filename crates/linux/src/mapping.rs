@@ -27,7 +27,7 @@ impl Mapping {
     }
 
     /// Maps `length` zero bytes in pages of the base size; none is allocated until it is touched.
-    pub fn untouched(length: usize) -> io::Result<Self> {
+    pub(crate) fn untouched(length: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, flags) }?;
@@ -76,7 +76,8 @@ impl Mapping {
     }
 
     /// Copies `bytes` to `offset`.
-    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
+    #[cfg(test)]
+    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.range(offset, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.
@@ -87,6 +88,7 @@ impl Mapping {
     }
 
     /// The `N` bytes at `offset`.
+    #[cfg(test)]
     pub(crate) fn copy_out<const N: usize>(&self, offset: usize) -> [u8; N] {
         let start = self.range(offset, N);
         std::array::from_fn(|at| {

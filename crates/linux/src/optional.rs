@@ -21,8 +21,6 @@ pub enum Optional {
     Bpf,
     /// Counters of events.
     PerfEventOpen,
-    /// The kernel's rings of operations.
-    IoUring,
     /// Rules for paths and connections: three calls, each tried.
     Landlock,
     /// Namespaces.
@@ -34,7 +32,6 @@ impl Optional {
         match self {
             Optional::Bpf => "bpf",
             Optional::PerfEventOpen => "perf_event_open",
-            Optional::IoUring => "io_uring_setup",
             Optional::Landlock => "landlock_create_ruleset",
             Optional::Unshare => "unshare",
         }
@@ -46,7 +43,6 @@ impl Optional {
         match self {
             Optional::Bpf => (&[libc::SYS_bpf], [-1, 0, 0, 0, 0]),
             Optional::PerfEventOpen => (&[libc::SYS_perf_event_open], [0, 0, -1, -1, -1]),
-            Optional::IoUring => (&[libc::SYS_io_uring_setup], [0; 5]),
             Optional::Landlock => (
                 &[
                     libc::SYS_landlock_create_ruleset,
@@ -147,14 +143,14 @@ const ANSWERED: u8 = 1;
 const KILLS: u8 = 2;
 
 /// By [`Optional`].
-static KNOWN: [AtomicU8; 5] = [const { AtomicU8::new(UNKNOWN) }; 5];
+static KNOWN: [AtomicU8; 4] = [const { AtomicU8::new(UNKNOWN) }; 4];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Optional; 5] =
-        [Optional::Bpf, Optional::PerfEventOpen, Optional::IoUring, Optional::Landlock, Optional::Unshare];
+    const ALL: [Optional; 4] =
+        [Optional::Bpf, Optional::PerfEventOpen, Optional::Landlock, Optional::Unshare];
 
     /// These tests do not run in such a sandbox, so each call is allowed; and the child has no effect on this
     /// process.

@@ -135,11 +135,6 @@ pub(crate) fn set_block_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req3) -
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 
-/// Sends past the interface's queue. Other packet sockets do not see such frames.
-pub fn bypass_queue(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set_flag(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)
-}
-
 /// Joins the sockets of a group, which share an interface's frames: each gets some. Without a group a new one is
 /// made. The socket must be bound, and its interface up.
 pub fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) -> io::Result<()> {

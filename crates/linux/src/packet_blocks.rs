@@ -266,5 +266,4 @@ const KIND: usize = size_of::<libc::tpacket3_hdr>() + 10;
 const FRAME: usize = 96;
 
 #[cfg(test)]
-#[path = "packet_blocks/tests.rs"]
 mod tests;

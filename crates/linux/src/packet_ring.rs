@@ -243,5 +243,4 @@ const FRAME: usize = 96;
 const BLOCK: usize = 128 << 10;
 
 #[cfg(test)]
-#[path = "packet_ring/tests.rs"]
 mod tests;

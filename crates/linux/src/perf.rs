@@ -1,28 +1,17 @@
-//! Counters of the kernel's software events, and of a CPU's caches.
+//! Counters of a CPU's caches.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::optional::Optional;
 
-/// Counts the page faults of the calling thread in user mode, from now on.
-pub fn page_faults() -> io::Result<OwnedFd> {
-    let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
-    open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, flags, Of::ThisThread)
-}
-
 /// Counts the read misses of a cache, by its number in the kernel's interface, by all programs on a CPU.
 pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
     let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
-    open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
+    open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, cpu)
 }
 
-enum Of {
-    ThisThread,
-    Processor(u32),
-}
-
-fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
+fn open(kind: u64, config: u64, flags: u64, cpu: u32) -> io::Result<OwnedFd> {
     Optional::PerfEventOpen.check()?;
     // `struct perf_event_attr` of the first version: type and size, config, …, read format at 32, flags at 40.
     let mut attributes = [0u64; 8];
@@ -31,17 +20,14 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
     attributes[1] = config;
     attributes[4] = FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING;
     attributes[5] = flags;
-    let (process, processor) = match of {
-        Of::ThisThread => (0, -1),
-        Of::Processor(cpu) => (-1, libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?),
-    };
-    let no_group = -1;
+    let processor = libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (all_processes, no_group) = (-1, -1);
     // SAFETY: the attributes are valid for reads of the size they state, and are not kept.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             attributes.as_ptr(),
-            process,
+            all_processes,
             processor,
             no_group,
             PERF_FLAG_FD_CLOEXEC,
@@ -56,7 +42,7 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
 /// # Errors
 /// `ResourceBusy` if it counted only a part of the time: a CPU with more events than counters multiplexes
 /// them.
-pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
     let mut words = [0; 3 * size_of::<u64>()];
     rustix::io::read(counter, &mut words)?;
     let word = |at: usize| words[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
@@ -75,12 +61,9 @@ fn whole(count: u64, enabled: u64, running: u64) -> io::Result<u64> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
 }
 
-const PERF_TYPE_SOFTWARE: u64 = 1;
-const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
 const PERF_TYPE_HW_CACHE: u64 = 3;
 const PERF_COUNT_HW_CACHE_OP_READ: u64 = 0;
 const PERF_COUNT_HW_CACHE_RESULT_MISS: u64 = 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const FORMAT_TIME_ENABLED: u64 = 1 << 0;
 const FORMAT_TIME_RUNNING: u64 = 1 << 1;

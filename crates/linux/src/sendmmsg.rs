@@ -37,8 +37,6 @@ pub struct SendBuffers {
     /// One slot for each place; the place's order says which.
     payload: Vec<u8>,
     max_datagram: usize,
-    /// The number of bytes at the front of each datagram that sends leave out.
-    head: usize,
     first: usize,
     waiting: usize,
 }
@@ -80,7 +78,6 @@ impl SendBuffers {
             orders: (0..capacity).map(Order::none).collect(),
             payload: vec![0; capacity * max_datagram],
             max_datagram,
-            head: 0,
             first: 0,
             waiting: 0,
         }
@@ -102,12 +99,7 @@ impl SendBuffers {
         self.waiting += 1;
     }
 
-    /// Makes later sends leave out `head` bytes at the front of each datagram; the bytes stay in place.
-    pub fn leave_out(&mut self, head: usize) {
-        self.head = head;
-    }
-
-    /// Changes each waiting datagram in place, including the bytes that sends leave out.
+    /// Changes each waiting datagram in place.
     pub fn edit(&mut self, mut each: impl FnMut(&mut [u8])) {
         for waiting in 0..self.waiting {
             let Order { slot, length, .. } = self.orders[self.place(waiting)];
@@ -159,9 +151,8 @@ impl SendBuffers {
         let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
         let payload = self.payload.as_mut_ptr();
         for (vector, order) in self.vectors.iter_mut().zip(&self.orders).take(end).skip(self.first) {
-            let head = self.head.min(order.length);
-            vector.iov_base = payload.wrapping_add(order.slot * self.max_datagram + head).cast();
-            vector.iov_len = order.length - head;
+            vector.iov_base = payload.wrapping_add(order.slot * self.max_datagram).cast();
+            vector.iov_len = order.length;
         }
         // Split, never borrowed again as a whole: that would invalidate the pointers of the headers before.
         let (mut vectors, mut orders) =
@@ -371,26 +362,6 @@ mod tests {
         let mut slots: Vec<usize> = buffers.orders.iter().map(|order| order.slot).collect();
         slots.sort_unstable();
         assert_eq!(slots, [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn heads_are_left_out_and_come_back() {
-        let mut buffers = SendBuffers::new(3, 8);
-        [&b"12abc"[..], b"12de", b"1"].into_iter().for_each(|bytes| buffers.push(bytes, None, None));
-        buffers.discard(1);
-        buffers.push(b"12f", None, None);
-        for (head, lengths) in [(0, [4, 1, 3]), (2, [2, 0, 1]), (0, [4, 1, 3])] {
-            buffers.leave_out(head);
-            buffers.connect(usize::MAX, false);
-            // Those until the end of the ring, which begin with the second slot.
-            assert_eq!([1, 2].map(|slot| buffers.vectors[slot].iov_len), lengths[..2]);
-        }
-        let mut seen = vec![];
-        buffers.edit(|bytes| {
-            bytes[0] = b'x';
-            seen.push(bytes.to_vec());
-        });
-        assert_eq!(seen, [&b"x2de"[..], b"x", b"x2f"]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Socket options, most of which rustix lacks: times, drop counts, errors of the local queue, offloads.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::net::{AddressFamily, RecvFlags, TxTimeFlags, recv, sockopt};
 use rustix::time::ClockId;
+
+use super::owned;
 
 /// Asks for a receive time with each datagram.
 pub fn set_timestamps(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
@@ -62,6 +64,23 @@ pub fn set_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Res
     // The option takes a word of the machine.
     let rate = usize::try_from(bytes_per_second).unwrap_or(usize::MAX);
     set_value(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
+}
+
+/// Returns a second descriptor of what one has, by its number: `EBADF` for a number that is none.
+pub fn duplicate(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call reads and writes no memory.
+    let outcome = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: it returns a new descriptor.
+    unsafe { owned(outcome.into()) }
+}
+
+/// Returns the limit of a socket's pace, in bytes a second; the greatest number is no limit.
+pub fn pacing_rate(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // Of a word's length it is a word of the machine, as it is set.
+    let mut words = [0u32; size_of::<usize>() / 4];
+    get_numbers(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut words)?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    Ok(bytes.try_into().map_or(usize::MAX, usize::from_ne_bytes) as u64)
 }
 
 /// Takes the socket's pending error.

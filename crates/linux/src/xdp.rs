@@ -26,7 +26,7 @@ use rustix::net::{bind, recv, send, socket_with, sockopt};
 
 use super::mapping::Mapping;
 use super::sockopt::set_number;
-use ring::{Consumer, Descriptor, Entry, Layout, Producer};
+use ring::{Consumer, Layout, Producer};
 use umem::Umem;
 
 /// A socket with its four rings.
@@ -35,13 +35,13 @@ pub struct XdpSocket {
     /// The descriptor of the socket.
     pub fd: OwnedFd,
     /// Chunks for the kernel to fill, by their addresses.
-    pub fill: Producer<u64>,
-    /// Chunks that it has filled.
-    pub received: Consumer<Descriptor>,
-    /// Chunks for it to send.
-    pub to_send: Producer<Descriptor>,
+    pub fill: Producer<1>,
+    /// Chunks that it has filled, as [descriptors](ring::Descriptor).
+    pub received: Consumer<2>,
+    /// Chunks for it to send, as [descriptors](ring::Descriptor).
+    pub to_send: Producer<2>,
     /// Chunks that it has sent, by their addresses.
-    pub completed: Consumer<u64>,
+    pub completed: Consumer<1>,
 }
 
 impl XdpSocket {
@@ -54,7 +54,7 @@ impl XdpSocket {
         sockopt::set_xdp_tx_ring_size(&fd, entries)?;
         let offsets = sockopt::xdp_mmap_offsets(&fd)?;
         let map = |of: XdpRingOffset, page, size| map(fd.as_fd(), of, page, entries as usize * size);
-        let (address, descriptor) = (<u64 as Entry>::SIZE, Descriptor::SIZE);
+        let (address, descriptor) = (8, 16);
         let (fill, fill_at) = map(offsets.fr, XDP_UMEM_PGOFF_FILL_RING, address)?;
         let (completed, completed_at) = map(offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, address)?;
         let (received, received_at) = map(offsets.rx, XDP_PGOFF_RX_RING, descriptor)?;

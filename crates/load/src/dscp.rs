@@ -22,8 +22,8 @@ use rustix::net::sockopt::{set_ip_tos, set_ipv6_tclass, socket_domain};
 ///
 /// let voice: Dscp = "ef".parse()?;
 /// assert_eq!((voice.number(), voice.byte()), (46, 0xb8));
-/// assert_eq!("af41".parse(), Dscp::new(34).ok_or(softtimers_load::dscp::UnknownDscp));
-/// # Ok::<(), softtimers_load::dscp::UnknownDscp>(())
+/// assert_eq!("af41".parse().ok(), Dscp::new(34));
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dscp(u8);
@@ -58,11 +58,11 @@ impl Dscp {
 }
 
 impl FromStr for Dscp {
-    type Err = UnknownDscp;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnknownDscp> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|&(_, number)| number);
-        named.or_else(|| text.parse().ok()).and_then(Dscp::new).ok_or(UnknownDscp)
+        named.or_else(|| text.parse().ok()).and_then(Dscp::new).ok_or_else(|| ALLOWED.to_owned())
     }
 }
 
@@ -73,17 +73,7 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// It is no code point, by number or by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownDscp;
-
-impl fmt::Display for UnknownDscp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number from 0 to 63 is allowed (a type of service divided by 4), or cs0 to cs7, af11 to af43, ef, va, le")
-    }
-}
-
-impl std::error::Error for UnknownDscp {}
+const ALLOWED: &str = "a number from 0 to 63 is allowed (a type of service divided by 4), or cs0 to cs7, af11 to af43, ef, va, le";
 
 /// The registered names.
 const NAMES: [(&str, u8); 23] = [
@@ -128,7 +118,7 @@ mod tests {
             assert_eq!(name.parse(), Ok(Dscp(number)));
         }
         for text in ["", "64", "184", "0xb8", "-1", "af44", "cs8", "ef "] {
-            assert_eq!(text.parse::<Dscp>(), Err(UnknownDscp), "{text}");
+            assert_eq!(text.parse::<Dscp>(), Err(ALLOWED.to_owned()), "{text}");
         }
     }
 

@@ -55,7 +55,6 @@ use softtimers_measure::failure::Failure;
 use crate::session::{Handling, Session};
 
 use engine::Engine;
-pub(crate) use engine::ReadBy;
 
 /// The engines, in the order of `--help`; the first is the default.
 const ALL: &[&dyn Engine] = &[
@@ -82,7 +81,7 @@ const ALL: &[&dyn Engine] = &[
 /// assert_eq!(timer.to_string(), "timerfd");
 /// assert_eq!(Timer::default().to_string(), "soft");
 /// assert!("hourglass".parse::<Timer>().is_err());
-/// # Ok::<(), softtimers_load::engines::UnknownTimer>(())
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Timer(&'static dyn Engine);
@@ -124,11 +123,6 @@ impl Timer {
         self.0.needs_even_gaps()
     }
 
-    /// Returns whether the engine can read another clock than the kernel's.
-    pub fn reads_any_clock(self) -> bool {
-        self.0.reads_any_clock()
-    }
-
     /// Returns whether the engine has trigger states, and so a slack, an idle policy, and sources that can be disabled.
     pub fn has_trigger_states(self) -> bool {
         self.0.has_trigger_states()
@@ -147,8 +141,8 @@ impl Timer {
         self.0.check(destination)
     }
 
-    pub(crate) fn drive(self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        self.0.drive(session, clock)
+    pub(crate) fn drive(self, session: &mut Session) -> io::Result<()> {
+        self.0.drive(session)
     }
 }
 
@@ -180,10 +174,13 @@ impl fmt::Display for Timer {
 }
 
 impl FromStr for Timer {
-    type Err = UnknownTimer;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownTimer> {
-        Timer::all().find(|timer| timer.name() == name).ok_or(UnknownTimer)
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Timer::all().map(Timer::name).collect::<Vec<_>>().join(", ");
+        Timer::all()
+            .find(|timer| timer.name() == name)
+            .ok_or_else(|| format!("one of {} is allowed", names()))
     }
 }
 
@@ -192,19 +189,6 @@ impl Serialize for Timer {
         serializer.serialize_str(self.name())
     }
 }
-
-/// No engine has this name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownTimer;
-
-impl fmt::Display for UnknownTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = Timer::all().map(Timer::name).collect();
-        write!(f, "one of {} is allowed", names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownTimer {}
 
 #[cfg(test)]
 mod tests {
@@ -218,6 +202,6 @@ mod tests {
             assert_eq!(name.parse::<Timer>().map(Timer::name), Ok(*name));
             assert!(!names[..place].contains(name), "{name}");
         }
-        assert!(UnknownTimer.to_string().starts_with("one of soft, loop, "));
+        assert!("hourglass".parse::<Timer>().unwrap_err().starts_with("one of soft, loop, "));
     }
 }

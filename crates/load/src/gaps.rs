@@ -100,6 +100,24 @@ impl Gaps {
     }
 }
 
+/// The least and the greatest figure of several flows; `null` where none has one.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Extremes {
+    /// That of the flow with the least.
+    pub min: Option<f64>,
+    /// That of the flow with the most.
+    pub max: Option<f64>,
+}
+
+impl FromIterator<f64> for Extremes {
+    fn from_iter<I: IntoIterator<Item = f64>>(figures: I) -> Self {
+        figures.into_iter().fold(Extremes::default(), |Extremes { min, max }, figure| Extremes {
+            min: Some(min.map_or(figure, |min| min.min(figure))),
+            max: Some(max.map_or(figure, |max| max.max(figure))),
+        })
+    }
+}
+
 /// The keys that `send` and `recv` share.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct GapReport {

@@ -39,7 +39,7 @@ use softtimers_measure::failure::Failure;
 
 /// The permission for a run to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Permit {
+pub(crate) enum Permit {
     /// A receiver agreed.
     Agreed(Agreement),
     /// The destination is this machine, or the rate low enough to need no agreement; no receiver agreed.
@@ -99,7 +99,7 @@ impl Permit {
     }
 
     /// The receiver's agreement, if it gave one.
-    pub fn agreement(&self) -> Option<Agreement> {
+    pub(crate) fn agreement(&self) -> Option<Agreement> {
         if let Permit::Agreed(agreement) = *self { Some(agreement) } else { None }
     }
 }

@@ -9,21 +9,22 @@
 //!
 //! - The content of a run: [`traffic`], a [`pattern`], a [`quantum`], or a [`recording`]; and its other [`work`].
 //! - The timing: [`engines`], one file each behind one trait, in one list.
-//! - The runs: [`send`], [`recv`], [`generate`](mod@generate) (in the kernel), [`turns`] (engines compared in one
-//!   process).
+//! - The runs: [`send`], [`recv`], [`turns`] (engines compared in one process).
+//! - Receivers without our traffic: [`mode`] says when they poll, [`overload`] what they deliver beyond their capacity.
 //! - Shared by both ends: [`wire`], [`handshake`], and [`gaps`], which measures evenness.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
 pub mod dscp;
 pub mod engines;
-mod frame;
 pub mod gaps;
-pub mod generate;
 pub mod handshake;
+pub mod mode;
+pub mod overload;
 pub mod pattern;
 pub mod plan;
 #[doc(hidden)]
+#[cfg(any(test, feature = "checks"))]
 pub mod properties;
 pub mod quantum;
 pub mod recording;

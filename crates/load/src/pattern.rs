@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use softtimers_core::{OnOff, PaceError, Pattern};
+use softtimers_core::{OnOff, Pattern};
 
-use softtimers_measure::units::{self, UnitError, show_duration};
+use softtimers_measure::units::{self, show_duration};
 
 /// The distribution of departures over time, before a seed is known.
 ///
@@ -15,7 +15,7 @@ use softtimers_measure::units::{self, UnitError, show_duration};
 /// let pattern: SendPattern = "onoff:10ms/0.09s".parse()?;
 /// assert_eq!(pattern.to_string(), "onoff:10ms/90ms");
 /// assert!("onoff:10ms".parse::<SendPattern>().is_err()); // and off for how long?
-/// # Ok::<(), softtimers_load::pattern::SendPatternError>(())
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SendPattern {
@@ -29,7 +29,7 @@ pub enum SendPattern {
 }
 
 impl FromStr for SendPattern {
-    type Err = SendPatternError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
@@ -37,11 +37,11 @@ impl FromStr for SendPattern {
             "poisson" => return Ok(SendPattern::Poisson),
             _ => {}
         }
-        let lengths = text.strip_prefix("onoff:").ok_or(SendPatternError::Unknown)?;
-        let (on, off) = lengths.split_once('/').ok_or(SendPatternError::NoLengths)?;
-        let on = units::duration(on).map_err(SendPatternError::On)?;
-        let off = units::duration(off).map_err(SendPatternError::Off)?;
-        OnOff::new(on, off).map(SendPattern::OnOff).map_err(SendPatternError::Lengths)
+        let lengths = text.strip_prefix("onoff:").ok_or(WORDS)?;
+        let (on, off) = lengths.split_once('/').ok_or("two times belong to it, such as onoff:10ms/90ms")?;
+        let on = units::duration(on).map_err(|error| format!("the on period: {error}"))?;
+        let off = units::duration(off).map_err(|error| format!("the off period: {error}"))?;
+        OnOff::new(on, off).map(SendPattern::OnOff).map_err(|error| error.to_string())
     }
 }
 
@@ -79,36 +79,7 @@ impl fmt::Display for SendPattern {
     }
 }
 
-/// Why a pattern was refused, and what is allowed instead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SendPatternError {
-    /// It is none of the known words.
-    Unknown,
-    /// `onoff:` without two times.
-    NoLengths,
-    /// The first time is invalid.
-    On(UnitError),
-    /// The second time is invalid.
-    Off(UnitError),
-    /// The times do not fit together.
-    Lengths(PaceError),
-}
-
-impl fmt::Display for SendPatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SendPatternError::Unknown => {
-                f.write_str("constant, poisson and onoff:ON/OFF are allowed, such as onoff:10ms/90ms")
-            }
-            SendPatternError::NoLengths => f.write_str("two times belong to it, such as onoff:10ms/90ms"),
-            SendPatternError::On(error) => write!(f, "the on period: {error}"),
-            SendPatternError::Off(error) => write!(f, "the off period: {error}"),
-            SendPatternError::Lengths(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SendPatternError {}
+const WORDS: &str = "constant, poisson and onoff:ON/OFF are allowed, such as onoff:10ms/90ms";
 
 #[cfg(test)]
 mod tests {

@@ -24,14 +24,10 @@ pub struct SendPlan {
     pub destination: SocketAddr,
     /// The traffic to send.
     pub traffic: Traffic,
-    /// The means by which datagrams leave.
-    pub driver: Driver,
     /// The class that all of them ask the network for.
     pub dscp: Dscp,
     /// The engine that decides when the next datagram is due.
     pub timer: Timer,
-    /// Makes the loop read the cycle counter instead of the kernel's clock.
-    pub tsc: bool,
     /// The lateness that a departure may have before the backup timer is used, by an engine that has trigger states.
     pub slack: Duration,
     /// The idle policy of such an engine; `None` for the others.
@@ -63,9 +59,7 @@ impl SendPlan {
             slack: if triggers { traffic.usual_slack() } else { Duration::ZERO },
             traffic: Traffic { pace: timer.pace(traffic.pace), ..traffic },
             timer,
-            driver: Driver::Socket,
             dscp: Dscp::default(),
-            tsc: false,
             idle: triggers.then(Idle::default),
             sched_slice: None,
             work: Work::None,
@@ -100,10 +94,6 @@ impl SendPlan {
         let Traffic { flows, quantum, gso, .. } = self.traffic;
         let (way, why) = if !self.timer.sends() {
             (Way::None, "nothing is sent")
-        } else if self.driver == Driver::Packet && flows == 1 && quantum == 1 {
-            (Way::Frame, "--driver packet: one flow, a frame at a time")
-        } else if self.driver == Driver::Packet {
-            (Way::Frames, "--driver packet: what is due at once shares a call (sendmmsg)")
         } else if self.timer.hands_over_ahead() {
             (Way::Txtime, "a queue of the kernel keeps release times (SO_TXTIME)")
         } else if quantum > 1 && gso {
@@ -126,10 +116,8 @@ impl SendPlan {
         let SendPlan {
             destination,
             traffic,
-            driver,
             dscp,
             timer,
-            tsc,
             slack,
             idle,
             sched_slice,
@@ -141,13 +129,12 @@ impl SendPlan {
             trace: _,
             queue: _,
         } = self;
-        let Traffic { pace, trace, size, flows, phase, train, quantum, gso, end } = traffic;
+        let Traffic { pace, trace, size, flows, phase, train, slot, quantum, gso, end } = traffic;
         let catch_up = Some(pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
         let has_recovery = *flows == 1 && *quantum == 1 && !timer.hands_over_ahead();
         // Each part of a recording has its own.
         let is_local = trace.is_some() && pace.burst_interval.is_none();
         SendConfig {
-            driver: driver.name(),
             address: destination.to_string(),
             dscp: dscp.number(),
             target_pps: traffic.target_pps(),
@@ -159,12 +146,12 @@ impl SendPlan {
             flows: *flows,
             phase: *phase,
             train: if has_recovery { NonZeroU32::new(pace.recovery.train.into()) } else { *train },
+            slot_ns: Some(nanos(*slot)).filter(|&slot| slot > 0),
             quantum_packets: *quantum,
             gso: *gso,
             duration_s: end.duration.map(|duration| duration.as_secs_f64()),
             count: end.count,
             timer: *timer,
-            clock: if *tsc { "tsc" } else { "monotonic" },
             slack_ns: nanos(*slack),
             idle: idle.map(|idle| idle.to_string()),
             cpu_budget: idle.map(|idle| f64::from(idle.budget().share().get()) / 100.0),
@@ -177,30 +164,10 @@ impl SendPlan {
     }
 }
 
-/// The means by which datagrams leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Driver {
-    /// A UDP socket.
-    #[default]
-    Socket,
-    /// A packet socket (AF_PACKET), as frames of the interface that the route names.
-    Packet,
-}
-
-impl Driver {
-    /// Returns the name as typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Driver::Socket => "socket",
-            Driver::Packet => "packet",
-        }
-    }
-}
-
 /// The `send_via` object: how datagrams reached the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SendVia {
-    /// `send`, `sendmmsg`, `segment`, `txtime`, `frame`, `frames`, or `none`.
+    /// `send`, `sendmmsg`, `segment`, `txtime`, or `none`.
     pub way: Way,
     /// The reason for it; for `--send-via auto`, the queue that was found.
     pub why: String,
@@ -226,10 +193,6 @@ pub enum Way {
     Segment,
     /// Ahead of their release times (`SO_TXTIME`).
     Txtime,
-    /// One by one, as frames.
-    Frame,
-    /// Those that are due at once by one call, as frames.
-    Frames,
 }
 
 impl Way {
@@ -241,8 +204,6 @@ impl Way {
             Way::Sendmmsg => "sendmmsg",
             Way::Segment => "segment",
             Way::Txtime => "txtime",
-            Way::Frame => "frame",
-            Way::Frames => "frames",
         }
     }
 }
@@ -257,8 +218,6 @@ impl fmt::Display for Way {
 /// The `config` object of `send`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendConfig {
-    /// The means by which datagrams left: `socket` or `packet`.
-    pub driver: &'static str,
     /// The destination.
     pub address: String,
     /// The differentiated services code point of every datagram; 0 is best effort.
@@ -282,6 +241,8 @@ pub struct SendConfig {
     pub phase: Phase,
     /// The most datagrams in a row when catching up; `null` for no limit.
     pub train: Option<NonZeroU32>,
+    /// Time between two collections of the departures of several flows; `null` if each leaves at its own time.
+    pub slot_ns: Option<u64>,
     /// Datagrams of a flow that leave at once.
     pub quantum_packets: u32,
     /// Whether the kernel was asked to segment a quantum from one send.
@@ -292,8 +253,6 @@ pub struct SendConfig {
     pub count: Option<u64>,
     /// The engine that decided when datagrams were due.
     pub timer: Timer,
-    /// The clock that the loop read: `monotonic` or `tsc`.
-    pub clock: &'static str,
     /// The tolerated lateness, in nanoseconds.
     pub slack_ns: u64,
     /// The idle policy of `soft`; `null` for the other timers.

@@ -15,6 +15,7 @@ pub(crate) mod agreements;
 mod flow;
 pub(crate) mod ledger;
 mod report;
+mod rtp;
 mod sequence;
 mod silence;
 mod stats;
@@ -41,7 +42,7 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 use crate::traffic::End;
 use crate::wire::VERSION;
 use ledger::Ledger;
-pub use report::{FlowReport, FlowsReport, RateReport, RecvReport};
+pub use report::{FlowReport, FlowsReport, RecvReport};
 use silence::silence;
 pub use stats::{CountFigures, Counts, RecvFigures, RecvStats};
 use strip::Strip;
@@ -57,6 +58,8 @@ pub struct RecvPlan {
     pub once: bool,
     /// Counts every sender, agreed or not, and several at a time, and measures any program's datagrams.
     pub any: bool,
+    /// Reads other programs' traffic as RTP, whose numbers tell loss and order. Only with `any`.
+    pub rtp: bool,
     /// The interval to judge gaps by, instead of the senders' own.
     pub expect_interval: Option<Duration>,
     /// When, after the first datagram, to keep a stretch of gaps, if one is wanted.
@@ -87,6 +90,8 @@ pub struct RecvConfig {
     pub interval_ns: Option<u64>,
     /// Whether every sender is counted, agreed or not, and any program's datagrams are measured.
     pub any: bool,
+    /// Whether other programs' datagrams are read as RTP.
+    pub rtp: bool,
     /// The CPU that the receiver is pinned to; `null` for any.
     pub cpu: Option<usize>,
     /// The size of the receive buffer that was granted.
@@ -123,6 +128,7 @@ impl<'a> Receiver<'a> {
             socket,
             batch: RecvBatch::new(BATCH, LONGEST_DATAGRAM),
             ledger: Ledger::new(plan.expect_interval, plan.any)
+                .reading_rtp(plan.rtp)
                 .with_strip(plan.strip_after.map(Strip::after)),
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
             fallbacks,
@@ -145,6 +151,7 @@ impl<'a> Receiver<'a> {
             count: plan.end.count,
             once: plan.once,
             any: plan.any,
+            rtp: plan.rtp,
             cpu: plan.cpu.map(Processor::number),
             interval_ns: self.ledger.target().and_then(|target| u64::try_from(target.as_nanos()).ok()),
             ..self.config.clone()

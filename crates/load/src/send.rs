@@ -4,7 +4,7 @@
 //! flows there are several clocks, and due datagrams leave in batches.
 //!
 //! ```text
-//!   open      clock, class, sockets           with the rights that they take
+//!   open      class, sockets                  with the rights that they take
 //!   ask       consent                         a signal ends the process
 //!   send      session ─▶ engine ─▶ goodbye    a signal ends the run, with its report
 //! ```
@@ -15,7 +15,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use softtimers::Tsc;
 use softtimers_core::Idle;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
@@ -24,16 +23,12 @@ use softtimers_measure::usage::Usage;
 use softtimers_net::udp::UdpSocket;
 
 use crate::dscp::Dscp;
-use crate::engines::ReadBy;
 use crate::handshake::{self, Permit};
-use crate::plan::{Driver, SendPlan};
-use crate::session::{FramePath, Habits, Session, Sockets, Surroundings};
+use crate::plan::SendPlan;
+use crate::session::{Habits, Session, Surroundings};
 
-pub use crate::session::{
-    Calls, CatchUpReport, CatchUps, LateReport, Notify, SendFigures, SendStats, SendTrace, ShareReport,
-    Triggers,
-};
-pub use report::{FramesReport, PolledReport, SendReport, SocketReport};
+pub use crate::session::{Calls, CatchUps, LateReport, Notify, SendFigures, SendStats, SendTrace, Triggers};
+pub use report::{PolledReport, SendReport, SocketReport};
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -61,8 +56,7 @@ pub struct Prepared<'a> {
 #[derive(Debug)]
 pub struct Opened<'a> {
     plan: &'a SendPlan,
-    tsc: Option<Tsc>,
-    pub(crate) sockets: Sockets,
+    pub(crate) socket: UdpSocket,
 }
 
 /// Carries out a plan until its end or a signal.
@@ -94,16 +88,14 @@ pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
 /// # Errors
 /// A usage failure if a socket cannot be made, not-possible if this machine cannot do it.
 pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
-    // In full, so that no driver passes over a new setting in silence: it is used here, or named as another's.
+    // In full, so that no new setting is passed over in silence: it is used here, or named as another's.
     let &SendPlan {
         destination,
-        ref traffic,
-        driver,
         dscp,
         timer,
-        tsc,
         ref queue,
         // Of the session: see `begin`.
+        traffic: _,
         slack: _,
         idle: _,
         sched_slice: _,
@@ -115,21 +107,11 @@ pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
         // Of the question to the receiver: see `permit`.
         no_handshake: _,
     } = plan;
-    // A refusal comes before the receiver is asked.
-    let tsc = tsc
-        .then(Tsc::new)
-        .transpose()
-        .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
     // The code that chose the timer has already tried it on this route, and a second try might give another answer.
     if queue.is_none() {
         timer.check(destination)?;
     }
-    let udp = connect(destination, dscp)?;
-    let frames = match driver {
-        Driver::Socket => None,
-        Driver::Packet => Some(FramePath::open(&udp, destination, dscp, traffic.size)?),
-    };
-    Ok(Opened { plan, tsc, sockets: Sockets { udp, frames } })
+    Ok(Opened { plan, socket: connect(destination, dscp)? })
 }
 
 impl<'a> Opened<'a> {
@@ -138,7 +120,7 @@ impl<'a> Opened<'a> {
     /// # Errors
     /// A check failure if the destination has to agree and does not.
     pub fn ask(self) -> Result<Prepared<'a>, Failure> {
-        let permit = permit(self.plan, &self.sockets.udp)?;
+        let permit = permit(self.plan, &self.socket)?;
         Ok(Prepared { opened: self, permit })
     }
 }
@@ -154,12 +136,11 @@ impl Prepared<'_> {
         counter: Counter<SendStats>,
         notify: Notify,
     ) -> Result<Outcome, Failure> {
-        let Prepared { opened: Opened { plan, tsc, sockets }, permit } = self;
-        let mut session = begin(plan, (sockets, &permit), interrupt, counter)?;
+        let Prepared { opened: Opened { plan, socket }, permit } = self;
+        let mut session = begin(plan, (socket, &permit), interrupt, counter)?;
         tell_doubts(plan.destination, &permit, &mut session, notify);
         let before = Usage::now();
-        let clock = tsc.as_ref().map_or(ReadBy::Monotonic, ReadBy::Tsc);
-        let driven = plan.timer.drive(&mut session, clock);
+        let driven = plan.timer.drive(&mut session);
         let usage = Usage::now().since(&before).and(&session.beside);
         let watched = session.unwatch(plan.destination);
         let received = watched.and_then(|()| received_by_somebody(plan, &permit, &session));
@@ -170,10 +151,6 @@ impl Prepared<'_> {
         session.fallbacks.extend(session.work.stop(&session.interrupt));
         session.fallbacks.extend(session.flow.fallback());
         session.flow.settle();
-        let disagreement = tsc.and_then(|clock| clock.disagreement());
-        session
-            .fallbacks
-            .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
         let stats = session.flow.stats();
         Ok(Outcome {
             report: SendReport::new((plan, &permit), &stats, &session, &usage),
@@ -230,7 +207,7 @@ fn received_by_somebody(plan: &SendPlan, permit: &Permit, session: &Session) -> 
 /// Begins the session of a plan.
 pub(crate) fn begin(
     plan: &SendPlan,
-    (sockets, permit): (Sockets, &Permit),
+    (socket, permit): (UdpSocket, &Permit),
     interrupt: Interrupt,
     counter: Counter<SendStats>,
 ) -> Result<Session, Failure> {
@@ -248,7 +225,7 @@ pub(crate) fn begin(
         trace: plan.trace,
     };
     let traffic = (&plan.traffic, plan.timer.handling());
-    Session::begin(traffic, surroundings, habits, (sockets, permit), (interrupt, counter))
+    Session::begin(traffic, surroundings, habits, (socket, permit), (interrupt, counter))
 }
 
 /// Gets the permit of a run. Without a timer no message is sent, not even a question or a goodbye.

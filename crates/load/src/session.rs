@@ -5,7 +5,6 @@ mod catching_up;
 mod clock_checks;
 mod departures;
 mod flow;
-mod frames;
 mod header;
 mod many_flows;
 mod order;
@@ -39,11 +38,9 @@ use crate::handshake::Permit;
 use crate::traffic::Traffic;
 use crate::work::{Work, Workload};
 
-pub use catching_up::{CatchUpReport, CatchUps};
+pub use catching_up::CatchUps;
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
-pub(crate) use frames::FramePath;
-pub use many_flows::ShareReport;
 pub use refusals::Notify;
 use refusals::Refusals;
 use sender::Sender;
@@ -116,21 +113,13 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) trace: usize,
 }
 
-/// The sockets and interfaces of a session.
-#[derive(Debug)]
-pub(crate) struct Sockets {
-    pub(crate) udp: UdpSocket,
-    /// The route for frames, if datagrams leave as frames.
-    pub(crate) frames: Option<FramePath>,
-}
-
 impl Session {
     /// Begins a run that sends to the other end of a socket, as permitted.
     pub(crate) fn begin(
         (traffic, handling): (&Traffic, Handling),
         surroundings: Surroundings<'_>,
         habits: Habits,
-        (sockets, permit): (Sockets, &Permit),
+        (socket, permit): (UdpSocket, &Permit),
         (interrupt, counter): (Interrupt, Counter<SendStats>),
     ) -> Result<Self, Failure> {
         let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
@@ -138,14 +127,10 @@ impl Session {
         // From here on the agreement is renewed, also while the work's clients start.
         let watch = permit
             .agreement()
-            .map(|agreement| {
-                Watch::start(agreement, &sockets.udp, refusals.clone(), interrupt.stop_handle()?)
-            })
+            .map(|agreement| Watch::start(agreement, &socket, refusals.clone(), interrupt.stop_handle()?))
             .transpose()
             .map_err(broke_off("watching the receiver"))?;
-        let mut sender = Sender::new(sockets.udp);
-        let framed = sockets.frames.map_or(Ok(()), |path| sender.send_frames(path));
-        framed.map_err(broke_off("following the route"))?;
+        let sender = Sender::new(socket);
         let Surroundings { work, program, cpu, sched_slice, trace } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
         let anywhere = Processors::allowed().map_err(broke_off("asking for the CPUs"))?;

@@ -25,6 +25,8 @@ pub struct Traffic {
     pub phase: Phase,
     /// The most datagrams of several flows in a row; `None` for no limit. One flow has [`Recovery`] in its pace.
     pub train: Option<NonZeroU32>,
+    /// The time between two collections of the departures of several flows, by softtimers' departure queue; zero for none.
+    pub slot: Duration,
     /// Datagrams of a flow that leave at once: 1 to 64.
     pub quantum: u32,
     /// Asks the kernel to segment a quantum into its datagrams.
@@ -56,6 +58,7 @@ impl Traffic {
             flows: 1,
             phase: Phase::default(),
             train: None,
+            slot: Duration::ZERO,
             quantum: 1,
             gso: true,
             end: End::default(),
@@ -85,17 +88,35 @@ impl Traffic {
     /// Returns the default limit of trains for these flows: a short one, where their sum is even.
     #[must_use]
     pub fn usual_train(&self) -> Option<NonZeroU32> {
+        self.is_even_sum().then_some(SHORT_TRAIN)
+    }
+
+    /// Returns the slot for trains of `most` of these flows: a whole part of the interval, so that each flow keeps its own;
+    /// zero where their sum is not even.
+    #[must_use]
+    pub fn slot_of(&self, most: NonZeroU32) -> Duration {
+        if !self.is_even_sum() || self.pace.pattern != Pattern::Constant {
+            return Duration::ZERO;
+        }
+        self.pace.rate.interval() / self.flows.div_ceil(most.get())
+    }
+
+    /// Returns whether there are several flows, whose departures together are even.
+    fn is_even_sum(&self) -> bool {
         // A quantum is a requested train.
         let poisson = matches!(self.pace.pattern, Pattern::Poisson { .. });
-        let even = self.phase == Phase::Spread && !poisson && self.quantum == 1;
-        (self.flows > 1 && even).then_some(SHORT_TRAIN)
+        self.flows > 1 && !poisson && self.phase == Phase::Spread && self.quantum == 1
     }
 
     /// Returns the default slack of a departure. One flow may not be late at all; several collect departures within a
-    /// short time, so that a wake-up serves more than one of them.
+    /// short time, so that a wake-up serves more than one of them, unless a slot collects them.
     #[must_use]
     pub fn usual_slack(&self) -> Duration {
-        if self.flows > 1 { MOST_SLACK.min(self.pace.rate.interval() / SLACK_SHARE) } else { Duration::ZERO }
+        if self.flows > 1 && self.slot.is_zero() {
+            MOST_SLACK.min(self.pace.rate.interval() / SLACK_SHARE)
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Returns the expected duration of the run, if it is known.

@@ -22,7 +22,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
 
-use crate::engines::{ReadBy, Timer, soft, work_loop};
+use crate::engines::{Timer, soft, work_loop};
 use crate::plan::SendPlan;
 use crate::send::{self, SendStats, Triggers};
 use crate::session::{Session, Turn};
@@ -126,11 +126,11 @@ pub fn take_turns<const N: usize>(
     }
     // Independently of the handling that the plan's own timer wants.
     let plan = &SendPlan { timer: Timer::default(), ..plan.clone() };
-    let send::Opened { sockets, .. } = send::open(plan)?;
-    let permit = send::permit(plan, &sockets.udp)?;
+    let send::Opened { socket, .. } = send::open(plan)?;
+    let permit = send::permit(plan, &socket)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let mut session = send::begin(plan, (sockets, &permit), interrupt, Counter::new(send::stats(plan)))?;
+    let mut session = send::begin(plan, (socket, &permit), interrupt, Counter::new(send::stats(plan)))?;
     let blank = send::stats(plan);
     let stats = std::array::from_fn(|_| blank.clone());
     let mut turns = Turns { rounds: Vec::with_capacity(rounds), stats, interrupted: false };
@@ -218,7 +218,7 @@ impl Session {
         match contender {
             Contender::Nobody => work_loop::run(self, work_loop::Descriptors::Unseen)?,
             Contender::NobodyAsking => work_loop::run(self, work_loop::Descriptors::Asked)?,
-            Contender::NobodySoft => soft::idle(self, ReadBy::Monotonic)?,
+            Contender::NobodySoft => soft::idle(self)?,
             Contender::NullSignals => {
                 let signals = SignalTimer::new()?;
                 let period = pace.rate.interval();
@@ -226,7 +226,7 @@ impl Session {
                 work_loop::run(self, work_loop::Descriptors::Unseen)?;
                 return Ok(signals.signals());
             }
-            _ => timer.drive(self, ReadBy::Monotonic)?,
+            _ => timer.drive(self)?,
         }
         Ok(self.flow.departures() - before)
     }

@@ -25,6 +25,7 @@ pub mod interrupt;
 pub mod machine;
 pub mod processor;
 #[doc(hidden)]
+#[cfg(any(test, feature = "checks"))]
 pub mod properties;
 pub mod stats;
 pub mod ticks;

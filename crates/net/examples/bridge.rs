@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 use softtimers_net::packet::Interface;
-use softtimers_net::poller::{PacketConfig, PacketDevice, Poller, Spread};
+use softtimers_net::poller::{PacketConfig, PacketDevice, Poller};
 use softtimers_poll::{DelayBound, DelayBoundConfig, SourceConfig};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let threads = rest.first().map_or(Ok(1), |threads| threads.parse())?;
     let config = PacketConfig { promiscuous: true, ..PacketConfig::default() };
     let open = |name: &str| {
-        PacketDevice::sharded(&Interface::named(name)?, &config, Spread::Flow, threads)
+        PacketDevice::sharded(&Interface::named(name)?, &config, threads)
             .map_err(|error| std::io::Error::new(error.kind(), format!("{name}: {error}")))
     };
     let shares = open(left)?.into_iter().zip(open(right)?);

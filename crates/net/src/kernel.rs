@@ -1,9 +1,9 @@
 //! Detects the features that work on this kernel for this process: each feature is used once, on loopback,
 //! and judged by the result.
 //!
-//! Asking the kernel is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; io_uring
-//! exists but a container forbids it; busy polling is set and has no queue to poll. So a probe sends the
-//! packet, submits the operation, runs the program, and checks the result:
+//! Asking the kernel is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; a
+//! program is loaded but a container forbids to attach it; busy polling is set and has no queue to poll. So a probe sends the
+//! packet, runs the program, and checks the result:
 //!
 //! ```text
 //!   asks ──▶ refused ──────────────▶ does not work, and what it would take
@@ -14,7 +14,7 @@
 //! on the path to one destination.
 //!
 //! Probes have no visible side effects. Each runs on its own thread, with which its settings end; those that
-//! need an interface ([`Feature::Netem`], [`Feature::AfXdp`]) get the loopback of an empty network namespace,
+//! need an interface ([`Feature::SoTxtime`], [`Feature::AfXdp`]) get the loopback of an empty network namespace,
 //! which ends with the thread, also when the process is killed.
 //!
 //! ```
@@ -36,7 +36,6 @@ mod release;
 #[cfg(feature = "xdp")]
 mod rings;
 mod slice;
-mod triggers;
 mod waits;
 
 use std::fmt;
@@ -57,8 +56,6 @@ pub use release::release_times;
 pub enum Feature {
     /// Waits with nanosecond time-outs.
     EpollPwait2,
-    /// Submission and completion rings.
-    IoUring,
     /// One send that leaves as several datagrams.
     Gso,
     /// Several datagrams that arrive as one.
@@ -73,18 +70,8 @@ pub enum Feature {
     AfXdp,
     /// Programs in the kernel.
     Bpf,
-    /// The kernel's own emulation of a path.
-    Netem,
     /// A scheduler slice chosen by the thread.
     Slice,
-    /// A counter of page faults: the ends of exceptions that a program can observe without privileges.
-    PageFaults,
-    /// Trigger states at the end of exceptions, for programs in the kernel (soft timers §3).
-    TrapTriggers,
-    /// Trigger states at the end of interrupts.
-    InterruptTriggers,
-    /// Trigger states in the idle loop.
-    IdleTriggers,
 }
 
 /// The result of a probe.
@@ -121,9 +108,8 @@ pub fn own_user_namespace() -> io::Result<()> {
 
 impl Feature {
     /// All features, in the order of reports.
-    pub const ALL: [Feature; 15] = [
+    pub const ALL: [Feature; 9] = [
         Feature::EpollPwait2,
-        Feature::IoUring,
         Feature::Gso,
         Feature::Gro,
         Feature::SoTxtime,
@@ -131,19 +117,13 @@ impl Feature {
         Feature::AfPacket,
         Feature::AfXdp,
         Feature::Bpf,
-        Feature::Netem,
         Feature::Slice,
-        Feature::PageFaults,
-        Feature::TrapTriggers,
-        Feature::InterruptTriggers,
-        Feature::IdleTriggers,
     ];
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Feature::EpollPwait2 => "epoll_pwait2",
-            Feature::IoUring => "io_uring",
             Feature::Gso => "gso",
             Feature::Gro => "gro",
             Feature::SoTxtime => "so_txtime",
@@ -151,12 +131,7 @@ impl Feature {
             Feature::AfPacket => "af_packet",
             Feature::AfXdp => "af_xdp",
             Feature::Bpf => "bpf",
-            Feature::Netem => "netem",
             Feature::Slice => "eevdf_slice",
-            Feature::PageFaults => "page_faults",
-            Feature::TrapTriggers => "trap_triggers",
-            Feature::InterruptTriggers => "irq_triggers",
-            Feature::IdleTriggers => "idle_triggers",
         }
     }
 
@@ -171,7 +146,7 @@ impl Feature {
     /// which is also tried in an empty network: it needs privileges over the machine, which a user namespace
     /// does not give.
     pub const fn wants_own_network(self) -> bool {
-        matches!(self, Feature::Netem | Feature::SoTxtime)
+        matches!(self, Feature::SoTxtime)
     }
 
     /// Uses the feature and returns the result. A refusal is a finding, not an error.
@@ -200,7 +175,6 @@ impl Feature {
     fn outcome(self) -> Outcome {
         match self {
             Feature::EpollPwait2 => waits::epoll_pwait2(),
-            Feature::IoUring => waits::io_uring(),
             Feature::Gso => datagrams::gso(),
             Feature::Gro => datagrams::gro(),
             Feature::SoTxtime => departure::so_txtime(),
@@ -213,12 +187,7 @@ impl Feature {
                 Err("this program was built without it (softtimers-net, feature xdp)".to_owned())
             }
             Feature::Bpf => programs::socket_filter(),
-            Feature::Netem => departure::netem(),
             Feature::Slice => slice::slice(),
-            Feature::PageFaults => triggers::page_fault_counter(),
-            Feature::TrapTriggers => triggers::traps(),
-            Feature::InterruptTriggers => triggers::interrupts(),
-            Feature::IdleTriggers => triggers::idle(),
         }
     }
 }

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | [`udp`] | many datagrams per system call, with receive times and drops; [`udp::UdpSocket`] |
 //! | [`poller`] | devices polled in turn, by quota and policy, so that a flood does not stop the program |
-//! | [`packet`] | raw frames (AF_PACKET), and frames generated in the kernel; feature `packet` |
+//! | [`packet`] | raw frames (AF_PACKET); feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
+//! | [`napi`] | receive queues of interfaces that the program polls, instead of interrupts |
 //! | [`relay`] | the clients of a UDP relay, and limits on answers to each |
 //! | [`kernel`] | which kernel features really work, by using them |
 //!
@@ -32,6 +33,7 @@
 compile_error!("softtimers-net needs Linux; softtimers and softtimers-core build elsewhere, too");
 
 pub mod kernel;
+pub mod napi;
 #[cfg(feature = "packet")]
 pub mod packet;
 pub mod poller;

@@ -25,15 +25,13 @@
 
 mod claim;
 mod filter;
-#[cfg(feature = "xdp")]
-mod generator;
 mod hold;
 mod interface;
 pub mod lay;
 mod loop_probe;
 mod offload;
 mod receive;
-mod route;
+mod unit;
 mod watch;
 mod wire;
 
@@ -41,23 +39,19 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::writev;
-use rustix::net::{SendFlags, bind, send};
+use rustix::net::{SendFlags, send};
 
 pub use claim::{ClaimError, claim};
 pub use filter::Filter;
-#[cfg(feature = "xdp")]
-pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
 pub use loop_probe::{Heard, LoopProbe};
 pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
-pub use route::{Route, RouteWatch};
+pub use unit::Unit;
 pub use watch::{InterfaceChange, InterfaceWatch};
 pub use wire::{Unsplit, complete_ipv4_checksum};
 
-use softtimers_linux::packet::{self, LinkAddress};
-
-use crate::udp::{SendBatch, SendOutcome};
+use softtimers_linux::packet;
 
 /// Sends frames out of one interface. It never receives any.
 #[derive(Debug)]
@@ -76,14 +70,13 @@ impl FrameSender {
         Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))?, offloads: false })
     }
 
-    /// Makes a sender for this interface that leaves [offloads](Self::send_offloaded) to the interface. It
-    /// sends no batches.
+    /// Makes a sender for a receiver's interface that leaves [offloads](Self::send_offloaded) to the interface. It shares
+    /// the receiver's socket: the kernel takes milliseconds to close one.
     ///
     /// # Errors
-    /// As [`on`](Self::on).
-    pub fn offloading(interface: &Interface) -> io::Result<Self> {
-        let prepare = |socket: &OwnedFd| packet::set_offload_headers(socket.as_fd());
-        Ok(FrameSender { socket: packet::frames(interface.index(), 0, prepare)?, offloads: true })
+    /// If the system refuses another descriptor.
+    pub fn offloading(receiver: &FrameReceiver) -> io::Result<Self> {
+        Ok(FrameSender { socket: receiver.as_fd().try_clone_to_owned()?, offloads: true })
     }
 
     /// Sends a whole frame, from its destination's address on and without a check sequence. Never waits.
@@ -114,27 +107,6 @@ impl FrameSender {
         writev(&self.socket, &[IoSlice::new(&header), IoSlice::new(frame)])?;
         Ok(())
     }
-
-    /// Sends the frames of a batch in order, by as few system calls as [`UdpSocket::send_batch`] does. Each was
-    /// [put in](SendBatch::push) without an address, and the batch does not join them. A sender that is
-    /// [offloading](Self::offloading) stops with `InvalidInput` before the first.
-    ///
-    /// [`UdpSocket::send_batch`]: crate::udp::UdpSocket::send_batch
-    pub fn send_batch(&self, frames: &mut SendBatch) -> SendOutcome {
-        if self.offloads {
-            let refused = "an offloading sender sends no batches";
-            return SendOutcome::refused(io::Error::new(io::ErrorKind::InvalidInput, refused));
-        }
-        frames.send(self.as_fd(), usize::MAX)
-    }
-
-    /// Sends out of this interface from now on. Takes no privilege.
-    ///
-    /// # Errors
-    /// `NODEV` if it is gone; otherwise the system's error.
-    pub fn move_to(&self, interface: &Interface) -> io::Result<()> {
-        Ok(bind(&self.socket, &LinkAddress { interface: interface.index(), protocol: 0 })?)
-    }
 }
 
 impl AsFd for FrameSender {
@@ -146,7 +118,6 @@ impl AsFd for FrameSender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::Stopped;
 
     /// Otherwise a frame would lack its first bytes, or begin with foreign ones.
     #[test]
@@ -157,12 +128,5 @@ mod tests {
         };
         let error = sender(false).send_offloaded(&[0; 60], Offload::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        let mut batch = SendBatch::new(1, 60);
-        batch.push(&[0; 60], None).unwrap();
-        let outcome = sender(true).send_batch(&mut batch);
-        assert!(
-            matches!(outcome.stopped, Some(Stopped::Error(error)) if error.kind() == io::ErrorKind::InvalidInput)
-        );
-        assert_eq!((outcome.sent, batch.len()), (0, 1));
     }
 }

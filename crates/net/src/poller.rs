@@ -77,7 +77,6 @@ mod outputs;
 mod packet;
 mod queues;
 mod round;
-pub mod simulated;
 mod udp;
 mod watchdog;
 #[cfg(feature = "xdp")]
@@ -101,10 +100,10 @@ pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
 #[cfg(feature = "packet")]
-pub use packet::{NoOutput, PackedConfig, PackedDevice, PacketConfig, PacketDevice, PacketOutput, Spread};
+pub use packet::{NoOutput, PackedConfig, PackedDevice, PacketConfig, PacketDevice, PacketOutput};
 pub use udp::{UdpDevice, UdpOutput};
 #[cfg(feature = "xdp")]
-pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
+pub use xdp::{XdpDevice, XdpOutput};
 
 use cpu::Cpu;
 use devices::Installed;
@@ -218,19 +217,16 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(id)
     }
 
-    /// Removes a device and gives it back, its wake-up disabled and its input open, with the packets it still has.
+    /// Removes a device and gives it back, its wake-up disabled, with the packets it still has.
     /// `None` if it was removed before.
     ///
     /// Its id is dead afterwards and never reused: packets for it are dropped and counted
     /// ([`Outputs::send`]), and a wake-up under way is ignored. Queues and gates lose the source. Its
     /// counters are lost; read them before.
     pub fn remove(&mut self, source: SourceId) -> Option<D> {
-        let Installed { mut device, open, .. } = self.devices.remove(source)?;
+        let Installed { mut device, .. } = self.devices.remove(source)?;
         self.host.remove(source, &mut device);
         self.rounds.remove(source);
-        if !open {
-            device.inhibit(false);
-        }
         Some(device)
     }
 

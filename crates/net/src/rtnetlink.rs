@@ -7,6 +7,7 @@
 
 #[cfg(feature = "packet")]
 pub(crate) mod lay;
+pub(crate) mod napi;
 #[cfg(feature = "packet")]
 mod notices;
 pub(crate) mod queues;
@@ -94,7 +95,6 @@ pub(crate) struct Link {
     pub(crate) master: Option<u32>,
     /// The Ethernet address; otherwise zeroes.
     pub(crate) address: [u8; 6],
-    pub(crate) is_veth: bool,
 }
 
 /// An interface by its index.
@@ -116,8 +116,6 @@ impl Link {
             address: attribute_of(described, libc::IFLA_ADDRESS)
                 .and_then(|data| data.try_into().ok())
                 .unwrap_or_default(),
-            is_veth: attributes(attribute_of(described, libc::IFLA_LINKINFO).unwrap_or_default())
-                .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0")),
         }
     }
 }
@@ -131,16 +129,6 @@ pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
 /// Returns the number of frames that an interface missed, for want of room of its own.
 pub(crate) fn missed(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [RX_MISSED]).map(|[missed]| missed)
-}
-
-/// The packets that an interface has not sent although it should have.
-pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
-    statistics(interface, [TX_DROPPED]).map(|[refused]| refused)
-}
-
-/// The packets that it has sent.
-pub(crate) fn transmitted(interface: u32) -> Result<u64, Errno> {
-    statistics(interface, [TX_PACKETS]).map(|[sent]| sent)
 }
 
 /// Words of `struct rtnl_link_stats64`.
@@ -324,9 +312,7 @@ const TCMSG: usize = 20;
 const IFINFOMSG: usize = 16;
 const IFADDRMSG: usize = 8;
 const RTMSG: usize = 12;
-const TX_PACKETS: usize = 1;
 const RX_DROPPED: usize = 6;
-const TX_DROPPED: usize = 7;
 const RX_MISSED: usize = 15;
 /// The driver's carrier, which other flags follow a little later.
 const IFF_LOWER_UP: i32 = 1 << 16;

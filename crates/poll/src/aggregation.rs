@@ -5,11 +5,12 @@
 //! §4.2 and §5.8, which leave open how):
 //!
 //! ```text
-//!   T  ←  T · clamp(Q / average(found), 0.8, 1.25)        within shortest ..= longest
+//!   T  ←  T · e^((Q − found) / 8Q)        within shortest ..= longest
 //! ```
 //!
-//! Fewer found than the target: wait longer; more: shorter. The average gives the last poll a weight of an
-//! eighth, and one step is at most a quarter, so one burst does not upset it.
+//! Fewer found than the target: wait longer; more: shorter. The exponents sum up to nothing over time, so the mean found
+//! is the target, however unevenly packets come: a step by the quotient of both would leave it higher. One step is at
+//! most a quarter, and the next ones make up for the rest of a burst, up to 64 quotas of it.
 //!
 //! When the CPU goes idle, polling is turned off and wake-ups on (soft timers §5.8), so that a packet is
 //! never delayed needlessly; the next wake-up turns polling on again.
@@ -150,9 +151,9 @@ impl Named for Aggregation {
 /// The controller of the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Interval {
-    /// Q, with [`FRACTION`] fractional bits, as the average.
-    wanted: u64,
-    average: u64,
+    quota: u32,
+    /// What was found beyond the quota and has not changed the interval yet, in parts of the quota: [`A_QUOTA`] is all of it.
+    excess: i64,
     nanos: u64,
     shortest: u64,
     longest: u64,
@@ -160,15 +161,14 @@ pub(super) struct Interval {
 
 impl Interval {
     pub(super) fn new(quota: u32, shortest: Duration, longest: Duration) -> Self {
-        let wanted = u64::from(quota.max(1)) << FRACTION;
         let shortest = saturating_nanos(shortest).max(1);
         let longest = saturating_nanos(longest).max(shortest);
-        Interval { wanted, average: wanted, nanos: FIRST.clamp(shortest, longest), shortest, longest }
+        Interval { quota: quota.max(1), excess: 0, nanos: FIRST.clamp(shortest, longest), shortest, longest }
     }
 
     /// Returns Q, the quota, in packets.
     pub(super) fn quota(&self) -> u32 {
-        (self.wanted >> FRACTION) as u32
+        self.quota
     }
 
     pub(super) fn longest(&self) -> Duration {
@@ -177,15 +177,22 @@ impl Interval {
 
     /// Records that a poll found `found` packets.
     pub(super) fn found(&mut self, found: u32) {
-        let found = u64::from(found) << FRACTION;
-        self.average = self.average - self.average / 8 + found / 8;
-        let wanted = match self.average {
-            0 => u64::MAX,
-            average => multiply_divide(self.nanos, self.wanted, average),
+        let beyond = (i64::from(found) - i64::from(self.quota)) * A_QUOTA / i64::from(self.quota);
+        let excess = (self.excess + beyond).clamp(-MOST_KEPT, MOST_KEPT);
+        let step = excess.clamp(-MOST_AT_ONCE, MOST_AT_ONCE);
+        // e^x is 1 + x + x²/2, nearly, and x is an eighth of the step.
+        let factor = ONE - step * (ONE / A_QUOTA / 8) + step * step;
+        let wanted = multiply_divide(self.nanos, factor.unsigned_abs(), ONE.unsigned_abs());
+        // At least a nanosecond away.
+        let wanted = if step < 0 { wanted.max(self.nanos.saturating_add(1)) } else { wanted };
+        self.nanos = wanted.clamp(self.shortest, self.longest);
+        self.excess = match () {
+            // A burst is made up for by polls at the shortest interval, which find less than the quota.
+            () if wanted < self.shortest => excess,
+            // What was not there is not made up for.
+            () if wanted > self.longest => 0,
+            () => excess - step,
         };
-        // 4/5 and 5/4, both at least a nanosecond away.
-        let (least, most) = (self.nanos - self.nanos.div_ceil(5), self.nanos + self.nanos.div_ceil(4));
-        self.nanos = wanted.clamp(least, most).clamp(self.shortest, self.longest);
     }
 
     /// Returns the time of the poll after this look. Intervals run from beginning to beginning; a passed one
@@ -195,8 +202,14 @@ impl Interval {
     }
 }
 
-/// Twenty bits, of which 32 are left for whole packets.
-const FRACTION: u32 = 20;
+/// A quota, in the units of the excess.
+const A_QUOTA: i64 = 1 << 10;
+/// Changes the interval by less than a quarter: e^(7/32).
+const MOST_AT_ONCE: i64 = A_QUOTA * 7 / 4;
+/// A stall of a machine is not made up for by a thousand polls in vain.
+const MOST_KEPT: i64 = 64 * A_QUOTA;
+/// One, in the units of half the square of an eighth of the excess.
+const ONE: i64 = 128 * A_QUOTA * A_QUOTA;
 /// The first interval. Any value suffices: twenty polls later it has no effect.
 const FIRST: u64 = 50_000;
 
@@ -246,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_within_15_percent_of_the_quota() {
+    fn what_is_found_is_within_5_percent_of_the_quota() {
         for quota in [1, 2, 5, 10, 15] {
             for mean_gap in [15_000, 30_000, 60_000] {
                 let found = Found::simulate(quota, mean_gap).per_poll;
                 let wanted = u64::from(quota) * 1_000;
                 assert!(
-                    found.abs_diff(wanted) * 100 <= wanted * 15,
+                    found.abs_diff(wanted) * 100 <= wanted * 5,
                     "{found} of {wanted}, gaps of {mean_gap} ns"
                 );
             }

@@ -201,6 +201,7 @@ mod tests {
             let policy = any(name);
             assert_eq!((policy.name(), policy.to_string().parse()), (*name, Ok(policy)));
             assert!(!about.is_empty());
+            assert_eq!(policy.switches(), 0, "{name} has not begun");
         }
     }
 

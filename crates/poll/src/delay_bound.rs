@@ -254,6 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_gap_moves_an_eighth_for_each_packet_and_a_half_for_four_and_more() {
+        let mut policy = DelayBound::new(DelayBoundConfig::default());
+        let mut rate = |time, found| {
+            policy.looked(&look(at(time), found));
+            policy.packets_per_second()
+        };
+        assert_eq!(rate(100, 1), 0, "one packet has no gap");
+        assert_eq!(rate(900, 8), 10_000, "the first gap is the mean: 100 µs");
+        assert_eq!(rate(1_800, 1), 5_000, "900 µs for one: 200");
+        assert_eq!(rate(3_800, 2), 2_500, "1,000 µs for each of two: 400");
+        assert_eq!(rate(4_040, 3), 3_571, "80 µs for each of three: 280");
+        assert_eq!(rate(5_120, 9), 5_000, "120 µs for each of nine: 200");
+        assert_eq!(rate(5_300, 0), 5_000, "none for less than the mean says nothing");
+        assert_eq!(rate(6_120, 0), 3_333, "none for 1,000 µs: 300");
+    }
+
+    #[test]
     fn no_packet_waits_longer_than_the_bound() {
         for gap in [1, 3, 10, 40, 79, 81, 200, 700, 5_000] {
             for idle in [false, true] {
@@ -272,7 +289,7 @@ mod tests {
         let (_, looks) = run(&mut policy, 200_000, 500, 10_000, true);
         assert!((9_900..=10_100).contains(&looks), "one a wake-up: {looks} looks");
         assert_eq!(policy.next(), Next::Armed);
-        assert_eq!(policy.switches(), 2);
+        assert_eq!((policy.switches(), Named::switches(&policy)), (2, 2));
     }
 
     /// Soft timers §5.8, and unlike the livelock paper: polled even though packets are slow.

@@ -301,14 +301,18 @@ mod tests {
         feedback.offered(at(0), 768);
         feedback.drained(at(6_000), 256);
         assert_eq!(feedback.time_out(), Duration::from_millis(24));
+        feedback.offered(at(6_000), 768);
+        feedback.drained(at(8_000), 256);
+        assert_eq!(feedback.time_out(), Duration::from_millis(22), "an eighth of the 4 ms less");
         // A slower consumer that makes progress gets more time; one that makes none does not.
         feedback.offered(at(10_000), 768);
         feedback.drained(at(30_000), 400);
-        assert_eq!(feedback.input(at(34_000)), Input::Open);
-        assert_eq!(feedback.time_out(), Duration::from_millis(96));
+        assert_eq!(feedback.input(at(32_000)), Input::Open);
+        assert_eq!(feedback.time_out(), Duration::from_millis(88));
         feedback.offered(at(40_000), 768);
-        assert_eq!(feedback.input(at(136_000)), Input::Open);
-        assert_eq!(feedback.time_out(), Duration::from_millis(96));
+        feedback.drained(at(50_000), 768);
+        assert_eq!(feedback.input(at(128_000)), Input::Open);
+        assert_eq!(feedback.time_out(), Duration::from_millis(88));
     }
 
     #[test]
@@ -320,6 +324,8 @@ mod tests {
         use alloc::string::ToString;
         assert_eq!(message(8, Some(8)).to_string(), "marks 8 and 8 of a queue of 32: low < high ≤ capacity");
         assert_eq!(message(33, None).to_string(), "a mark of 33 of a queue of 32: 1 ≤ high ≤ capacity");
+        let whole = FeedbackConfig { high: 32, low: None, time_out: TimeOut::After(Duration::ZERO) };
+        assert_eq!(whole.checked(32), Ok(whole));
         assert!(FeedbackConfig::preset(Preset::Paper, 0).is_err());
         assert!(FeedbackConfig::preset(Preset::Paper, 2).is_ok());
         assert!(FeedbackConfig::monitor(4, 8).is_err());

@@ -42,3 +42,15 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
         None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::multiply_divide;
+
+    #[test]
+    fn a_product_of_more_than_64_bits_is_divided_as_exactly_as_a_smaller_one() {
+        assert_eq!(multiply_divide(7, 100, 30), 23);
+        assert_eq!(multiply_divide(u64::MAX, 100, 400), u64::MAX / 4);
+        assert_eq!(multiply_divide(u64::MAX, 3, 2), u64::MAX, "it saturates");
+    }
+}

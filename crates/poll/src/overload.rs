@@ -223,7 +223,36 @@ const PLATEAU: Percent = match Percent::new(90) {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+
+    #[test]
+    fn a_confirmation_goes_down_in_doubled_steps_seven_times_at_the_most_and_never_to_zero() {
+        let rates = |found| {
+            let mut confirmation = Confirmation::new(found);
+            let mut tried = std::vec![];
+            while let Some(rate) = confirmation.rate().filter(|_| tried.len() < 20) {
+                tried.push(rate);
+                confirmation.tried(false);
+            }
+            assert_eq!(confirmation.confirmed(), None);
+            tried
+        };
+        assert_eq!(rates(10_000), [10_000, 9_900, 9_700, 9_300, 8_500, 6_900, 3_700]);
+        assert_eq!(rates(150), [150, 149, 147, 143, 135, 119, 87], "23 would be the eighth");
+        assert_eq!(rates(4), [4, 3, 1]);
+        assert_eq!(rates(3), [3, 2]);
+        assert_eq!(rates(0), []);
+    }
+
+    #[test]
+    fn the_asymptote_is_the_mean_from_nine_tenths_of_the_highest_rate() {
+        let points = [(5_000, 5_000), (8_999, 1_000), (9_000, 4_000), (10_000, 5_000)];
+        let curve =
+            Curve::from_points(&points.map(|(offered, delivered)| Point { offered, delivered })).unwrap();
+        assert_eq!((curve.asymptote, curve.peak, curve.loss_free), (4_500, 5_000, 5_000));
+    }
 
     #[test]
     fn the_rate_is_found_to_a_percent() {

@@ -169,6 +169,22 @@ mod tests {
     }
 
     #[test]
+    fn input_that_rests_for_less_than_the_window_goes_on() {
+        let mut progress = Progress::new(ProgressConfig::default());
+        assert_eq!(progress.episodes(), 0);
+        progress.observe(at(0), 1, 0);
+        progress.observe(at(5), 1, 0);
+        progress.observe(at(9), 2, 0);
+        assert_eq!(progress.observe(at(10), 3, 0), Input::Shut(at(20)));
+        assert_eq!(progress.observe(at(11), 3, 1), Input::Open);
+        progress.observe(at(12), 4, 1);
+        assert_eq!(progress.observe(at(22), 4, 1), Input::Open, "nothing has come for a whole window");
+        assert_eq!(progress.observe(at(23), 5, 1), Input::Open);
+        assert_eq!(progress.observe(at(33), 6, 1), Input::Shut(at(43)));
+        assert_eq!(progress.episodes(), 2);
+    }
+
+    #[test]
     fn a_consumer_that_finishes_now_and_then_is_no_livelock() {
         let mut progress = Progress::new(ProgressConfig::default());
         for time in 0..1_000 {

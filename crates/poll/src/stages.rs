@@ -136,7 +136,34 @@ impl fmt::Display for Micros {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn events_are_rows_of_their_source_in_chromes_format() {
+        let mut log = StageLog::new(9);
+        for (at, stage) in
+            [Stage::Arrival, Stage::WakeUp, Stage::Receive, Stage::Transmit, Stage::Arm, Stage::Shut]
+                .into_iter()
+                .enumerate()
+        {
+            let (begin, source) = (Timestamp::from_nanos(1_500 + at as u64), SourceId::from_index(7));
+            let end = begin + Duration::from_nanos(2_050);
+            log.record(StageEvent { stage, source, begin, end, packets: 3 });
+        }
+        let mut text = alloc::string::String::new();
+        log.write_chrome(&mut text).unwrap();
+        let lines: alloc::vec::Vec<_> = text.lines().collect();
+        let first = "{\"name\":\"arrival\",\"ph\":\"X\",\"pid\":1,\"tid\":7,\"ts\":1.500,\"dur\":2.050,\"args\":{\"packets\":3}},";
+        assert_eq!((lines[0], lines[1], lines[7]), ("[", first, "]"));
+        for (line, name) in
+            lines[1..7].iter().zip(["arrival", "wake-up", "receive", "transmit", "arm", "shut"])
+        {
+            assert!(line.starts_with(&alloc::format!("{{\"name\":\"{name}\"")), "{line}");
+        }
+        assert!(lines[6].ends_with("}}"), "no comma after the last");
+    }
 
     #[test]
     fn the_oldest_events_are_forgotten() {

@@ -7,7 +7,7 @@ use softtimers_core::{Random, Timestamp, Wait};
 use softtimers_poll::{
     Action, Aggregation, AggregationConfig, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, GateId,
     Hip, HipConfig, Input, Interrupts, Look, Next, Policy, Preset, Quota, Rounds, SourceConfig, SourceId,
-    SpinThenBlock, Watchdog,
+    SourceStats, SpinThenBlock, Watchdog,
 };
 
 /// A ring with a wake-up that comes once, for a packet that arrives while it is enabled.
@@ -280,6 +280,176 @@ proptest! {
 }
 
 /// A gate that is removed leaves open what it shut, and its name opens and shuts nothing any more.
+/// Every counter of a source, over a life in which each has a number of its own.
+#[test]
+fn a_source_counts_its_turns_looks_wake_ups_and_the_time_for_which_it_was_shut() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(Interrupts).with_quota(Quota::new(4, 4)));
+    // Two looks: one takes two turns, the other finds nothing.
+    assert_eq!(rounds.action(at(0)), Action::Arm { source });
+    assert!(rounds.contains(source) && !rounds.any_armed());
+    rounds.armed(source, at(0), false);
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(0)), Action::Receive { source, quota: 4 });
+    rounds.received(source, at(1), 4, true);
+    assert!(rounds.any_unfinished());
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(1)), Action::Receive { source, quota: 4 });
+    rounds.received(source, at(2), 1, false);
+    assert_eq!(rounds.action(at(2)), Action::Arm { source });
+    rounds.armed(source, at(2), true);
+    assert!(rounds.is_armed(source) && rounds.any_armed() && !rounds.any_unfinished());
+    assert_eq!(rounds.action(at(2)), Action::Rest(Wait::Forever));
+    for wake in [10, 20] {
+        rounds.woken(source, at(wake));
+        rounds.woken(source, at(wake));
+        assert_eq!(rounds.action(at(wake)), Action::Receive { source, quota: 4 });
+        rounds.received(source, at(wake), 0, false);
+        assert_eq!(rounds.action(at(wake)), Action::Arm { source });
+        rounds.armed(source, at(wake), true);
+        assert_eq!(rounds.action(at(wake)), Action::Rest(Wait::Forever));
+    }
+    // Shut twice, for 30 µs together.
+    let gate = rounds.add_gate();
+    assert!(rounds.attach(gate, source));
+    for (from, until) in [(30, 40), (50, 70)] {
+        rounds.set(gate, Input::Shut(at(until)));
+        assert_eq!(rounds.action(at(from)), Action::Disarm { source });
+        assert_eq!(rounds.action(at(from)), Action::Rest(Wait::Until(at(until))));
+        assert_eq!(rounds.action(at(until)), Action::Receive { source, quota: 4 });
+        rounds.received(source, at(until), 0, false);
+        assert_eq!(rounds.action(at(until)), Action::Arm { source });
+        rounds.armed(source, at(until), true);
+        assert_eq!(rounds.action(at(until)), Action::Rest(Wait::Forever));
+    }
+    let shut_time = Duration::from_micros(30);
+    let expected = SourceStats {
+        packets: 5,
+        turns: 6,
+        looks: 5,
+        empty_looks: 4,
+        armed: 6,
+        raced: 1,
+        woken: 2,
+        shut: 2,
+        shut_time,
+    };
+    assert_eq!(rounds.stats(source), expected);
+}
+
+#[test]
+fn a_quota_that_is_set_and_a_turn_of_transmissions_that_is_over_hold_from_then_on() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(BusyWait).with_quota(Quota::new(4, 5)));
+    rounds.set_quota(source, Quota::new(6, 7));
+    rounds.transmit_wanted(source);
+    assert_eq!(rounds.action(at(0)), Action::Receive { source, quota: 6 });
+    rounds.received(source, at(0), 0, false);
+    assert_eq!(rounds.action(at(0)), Action::Transmit { source, quota: 7 });
+    rounds.transmitted(source, Some(at(10)));
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(9)), Action::Receive { source, quota: 6 });
+    rounds.received(source, at(9), 0, false);
+    assert_eq!(rounds.action(at(9)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(10)), Action::Receive { source, quota: 6 });
+    rounds.received(source, at(10), 0, false);
+    assert_eq!(rounds.action(at(10)), Action::Transmit { source, quota: 7 });
+    rounds.transmitted(source, None);
+    assert_eq!(rounds.action(at(10)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(11)), Action::Receive { source, quota: 6 });
+    rounds.received(source, at(11), 0, false);
+    assert_eq!(rounds.action(at(11)), Action::Rest(Wait::Poll));
+}
+
+#[test]
+fn of_two_gates_the_one_that_stays_still_shuts() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(BusyWait));
+    let (first, second) = (rounds.add_gate(), rounds.add_gate());
+    assert!(rounds.attach(first, source) && rounds.attach(second, source));
+    rounds.set(first, Input::Shut(at(100)));
+    rounds.set(second, Input::Shut(at(50)));
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Until(at(100))), "until the later one opens");
+    assert!(rounds.remove_gate(first) && !rounds.remove_gate(first));
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Until(at(50))));
+    assert!(!rounds.is_open(source));
+    assert!(matches!(rounds.action(at(50)), Action::Receive { .. }));
+    assert!(rounds.is_open(source));
+}
+
+#[test]
+fn a_source_that_was_shut_is_polled_as_soon_as_its_gate_opens() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(ConstantPeriod::new(Duration::from_micros(300))));
+    let gate = rounds.add_gate();
+    assert!(rounds.attach(gate, source));
+    while let Action::Receive { source, .. } = rounds.action(at(0)) {
+        rounds.received(source, at(0), 0, false);
+    }
+    rounds.set(gate, Input::Shut(at(1_000)));
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Until(at(1_000))));
+    rounds.set(gate, Input::Open);
+    assert_eq!(rounds.poll_at(at(10)), Some(at(10)), "before its period is over");
+    assert!(matches!(rounds.action(at(10)), Action::Receive { .. }));
+}
+
+/// A policy that counts how often it was told that the CPU is about to be idle.
+struct CountsIdle {
+    next: Next,
+    idle: u32,
+}
+
+impl Policy for CountsIdle {
+    fn looked(&mut self, _: &Look) -> Next {
+        self.next
+    }
+    fn idle(&mut self, _: Timestamp) -> Next {
+        self.idle += 1;
+        self.next
+    }
+    fn next(&self) -> Next {
+        self.next
+    }
+}
+
+#[test]
+fn a_policy_hears_of_idle_time_while_it_waits_for_its_poll_or_its_wake_up() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let polled = rounds.add(SourceConfig::new(CountsIdle { next: Next::At(at(10)), idle: 0 }));
+    let woken = rounds.add(SourceConfig::new(CountsIdle { next: Next::Armed, idle: 0 }));
+    for (now, heard) in [(9, 1), (10, 1), (11, 1)] {
+        rounds.idle(at(now));
+        assert_eq!(rounds.policy(polled).idle, heard, "at {now} µs: a poll that is due does not wait");
+        assert_eq!(rounds.policy(woken).idle, 0, "its wake-up is still to be enabled");
+    }
+    rounds.armed(woken, at(12), true);
+    rounds.idle(at(12));
+    assert_eq!((rounds.policy(polled).idle, rounds.policy(woken).idle), (1, 1));
+}
+
+#[test]
+fn an_id_is_a_number_in_order_and_a_token_beyond_32_bits() {
+    let mut rounds = Rounds::new();
+    let ids = [(); 3].map(|()| rounds.add(SourceConfig::new(Interrupts)));
+    assert_eq!(ids.map(SourceId::index), [0, 1, 2]);
+    assert_eq!(ids.map(SourceId::to_bits), [1 << 32, (1 << 32) + 1, (1 << 32) + 2]);
+    assert_eq!(ids.map(|id| SourceId::from_bits(id.to_bits())), ids.map(Some));
+    assert_eq!([0, u64::from(u32::MAX)].map(SourceId::from_bits), [None, None]);
+}
+
+#[test]
+fn quotas_keep_their_directions_apart() {
+    let quota = Quota::new(8, 3).with_first(2);
+    assert_eq!((quota.receive(), quota.transmit()), (8, 3));
+    assert_eq!([0, 1, 2, 5, 8, 9].map(|found| quota.receive_after(found)), [2, 2, 2, 5, 8, 8]);
+    assert_eq!(Quota::new(8, 3).with_first(9), Quota::new(8, 3));
+}
+
 #[test]
 fn a_gate_that_is_removed_shuts_nothing() {
     let at = Timestamp::from_micros;

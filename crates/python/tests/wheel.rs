@@ -29,6 +29,23 @@ fn timers_and_pacer_do_what_they_say() {
     own_tests_pass(&package("package"), &OWN_TESTS);
 }
 
+/// Paths of the command that is built beside these tests.
+#[test]
+fn a_test_has_a_bad_network() {
+    if python().is_none() {
+        return skipped("there is no Python 3.9 or later");
+    }
+    let command = std::env::current_exe().unwrap().with_file_name("../softtimers");
+    if !command.is_file() {
+        return skipped("the command softtimers is not built");
+    }
+    let mut tests = python().unwrap();
+    tests.env("SOFTTIMERS", command).env("PYTHONPATH", package("wan"));
+    let done =
+        tests.args(["-m", "unittest", "test_wan"]).current_dir(here().join("tests/python")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
 /// The simulator's package is installed by itself; without it one line says how.
 #[test]
 fn without_the_papers_package_its_modules_say_how_to_install_it() {

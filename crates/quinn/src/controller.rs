@@ -149,6 +149,10 @@ impl Controller for Smooth {
         self.inner.on_mtu_update(new_mtu);
     }
 
+    /// The window of the controller, and room for what is not on the path.
+    ///
+    /// A transmit that waits at the gate counts as in flight. Where the controller has a rate of its own, the rate
+    /// decides when packets leave. The window would stop them until the next ACK, which makes room for two.
     fn window(&self) -> u64 {
         let bytes = self.inner.window();
         let Smooth { round_trip, first, pacing_bps, lossy, unpaced, .. } = *self;
@@ -156,7 +160,10 @@ impl Controller for Smooth {
             with_gate(Gate::asked_unpaced);
         } else if round_trip.is_some() || pacing_bps.is_some() {
             let round_trip = round_trip.unwrap_or_default();
-            with_gate(|gate| gate.asked(Window { bytes, round_trip, first, lossy, pacing_bps }));
+            let gate = with_gate(|gate| gate.asked(Window { bytes, round_trip, first, lossy, pacing_bps }));
+            if gate.is_some() && pacing_bps.is_some() {
+                return bytes.saturating_add(AT_THE_GATE.min(bytes / 8));
+            }
         }
         bytes
     }
@@ -180,6 +187,8 @@ impl Controller for Smooth {
 
 /// How long after a loss the path counts as having room again.
 const FORGIVEN: Duration = Duration::from_secs(10);
+/// The bytes of a transmit that waits: five packets, as many as leave together at 100 Mbit/s.
+const AT_THE_GATE: u64 = 7_260;
 
 #[cfg(test)]
 mod tests {

@@ -8,10 +8,14 @@
 //! ```text
 //!          trains leave in lumps                        evenly
 //!   Start ────── window ≥ rate of trains · round trip ────▶ Probe ── a queue shows ──▶ Avoid: CUBIC
-//!     ▲ ×2 a round trip        or the round trip rises       │ +⅛     or loss            ▲
-//!     └──────────── no queue with ⅗ more ────────────────┘                           │
+//!     ▲ ×2 to ×4 a round trip  or the round trip rises       │ +⅛     or loss            ▲
+//!     └──────────── no queue with ¾ more ────────────────┘                           │
 //!   loss: to the delivered rate ─────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! The first train tells the rate, so the window need not double blindly: where no queue shows it is filled up to what
+//! the trains allow, at most four times in a round trip, as SUSS does (SIGCOMM 2024). A train is believed for one
+//! such step; three that agree, for the rest. What is added is paced, so that it fills no queue by itself.
 //!
 //! The pieces, each a state machine that takes the time as an argument:
 //!

@@ -11,7 +11,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::current::with_gate;
-use crate::gate::Verdict;
+use crate::gate::{Release, Verdict};
 use crate::timer::Timer;
 
 /// A socket that refuses transmits that may not leave yet, as if it were full.
@@ -87,7 +87,7 @@ fn extent(transmit: &Transmit<'_>) -> (u32, u32) {
 #[derive(Debug)]
 struct SmoothPoller {
     inner: Pin<Box<dyn UdpPoller>>,
-    /// The timer and its time. Made when first needed: an idle connection has none.
+    /// The timer, and the time at which the kernel serves it. Made when first needed: an idle connection has none.
     timer: Option<(Timestamp, Timer)>,
 }
 
@@ -95,20 +95,21 @@ impl UdpPoller for SmoothPoller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let SmoothPoller { inner, timer } = self.get_mut();
         ready!(inner.as_mut().poll_writable(cx))?;
-        let Some((from, until)) = with_gate(|gate| gate.waits_between()).flatten() else {
+        let Some(Release { from, timer: [earliest, latest] }) = with_gate(|gate| gate.held()).flatten()
+        else {
             return Poll::Ready(Ok(()));
         };
         if Monotonic.now() >= from {
             return Poll::Ready(Ok(()));
         }
         // A time beyond the range of `Instant` never comes.
-        let Some(at) = Monotonic::instant_of(until) else { return Poll::Ready(Ok(())) };
-        let (set, timer) = timer.get_or_insert_with(|| (until, Timer::exact(at)));
-        // Setting it costs more than everything else here.
-        if !(from..=until).contains(set) {
-            *set = until;
-            Pin::new(&mut *timer).reset(at);
+        let Some(at) = Monotonic::instant_of(from) else { return Poll::Ready(Ok(())) };
+        let (set, timer) = timer.get_or_insert_with(|| (latest, Timer::new(at)));
+        // Setting the kernel's timer costs more than everything else here: one that is set for a time within the range stays.
+        if !(earliest..=latest).contains(set) {
+            *set = latest;
         }
+        timer.wake_within(at, set.saturating_duration_since(from));
         Pin::new(timer).poll(cx).map(Ok)
     }
 }

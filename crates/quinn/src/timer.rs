@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn::AsyncTimer;
 use softtimers_tokio::{Slack, Sleep, sleep_until};
@@ -17,9 +17,10 @@ impl Timer {
         Timer(sleep_until(at.into()))
     }
 
-    /// Makes a timer without slack for a release, which is timed between two others.
-    pub(crate) fn exact(at: Instant) -> Self {
-        Timer(sleep_until(at.into()).with_slack(Slack::EXACT))
+    /// Moves it to a release: from then on any poll of the runtime's connections serves it, and the kernel at the end of
+    /// the slack.
+    pub(crate) fn wake_within(&mut self, from: Instant, slack: Duration) {
+        self.0.reset_within(from.into(), Slack::within(slack));
     }
 }
 

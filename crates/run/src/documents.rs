@@ -9,7 +9,7 @@ use crate::field::{EVERYWHERE, Field, Fields};
 /// `softtimers completions`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_long_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
+    after_long_help = "Examples:\n  source <(softtimers completions bash)\n  softtimers completions fish > ~/.config/fish/completions/softtimers.fish"
 )]
 pub struct CompletionsArgs {
     /// The shell
@@ -57,14 +57,35 @@ pub fn man(args: &ManArgs, mut command: Command, fields: Fields) -> Result<Strin
         };
         command = found;
     }
+    let examples =
+        command.get_before_long_help().map_or_else(String::new, |text| examples(&text.to_string()));
+    let behind: Vec<String> =
+        command.get_positionals().filter(|arg| arg.is_last_set()).map(value_of).collect();
+    if command.get_after_long_help().is_some_and(|text| text.to_string().is_empty()) {
+        command = command.after_help(None::<&str>).after_long_help(None::<&str>);
+    }
     let mut page = Vec::new();
     Man::new(command)
         .render(&mut page)
         .map_err(|error| Failure::broke_off("writing the manual page", &error))?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
+    for name in behind {
+        page = page.replacen(&format!("[\\fI{name}\\fR]"), &format!("[\\-\\- \\fI{name}\\fR]"), 1);
+    }
     let before = page.find(".SH EXTRA").or_else(|| page.find(".SH VERSION")).unwrap_or(page.len());
-    page.insert_str(before, &output(fields(args.names.first().map_or("", String::as_str))));
+    page.insert_str(before, &(examples + &output(fields(args.names.first().map_or("", String::as_str)))));
     Ok(page)
+}
+
+/// Returns the name of an argument's value.
+fn value_of(arg: &clap::Arg) -> String {
+    arg.get_value_names().into_iter().flatten().map(ToString::to_string).collect()
+}
+
+/// Returns the section of examples, in roff, from lines below a heading.
+fn examples(text: &str) -> String {
+    let lines = text.lines().skip(1).map(|line| format!("\\&{}\n", line.trim_start().replace('-', "\\-")));
+    format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines.collect::<String>())
 }
 
 /// Returns the section on a command's report, in roff; empty for a command without one.

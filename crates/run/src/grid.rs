@@ -10,6 +10,8 @@
 //!                               1    2          4
 //! ```
 
+use softtimers_measure::failure::one_line;
+
 use super::screen::{Screen, Tone};
 
 /// A table with a header.
@@ -61,7 +63,7 @@ impl Grid {
 
     /// Adds a row that is good or bad.
     pub fn toned(&mut self, cells: impl IntoIterator<Item = String>, tone: Tone) {
-        let cells: Vec<String> = cells.into_iter().collect();
+        let cells: Vec<String> = cells.into_iter().map(|cell| one_line(&cell)).collect();
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push((cells, tone));
     }

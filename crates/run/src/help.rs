@@ -1,5 +1,5 @@
 //! The layout of help for all commands: flags in groups, the most used first; `-h` on one screen, with the flags that
-//! most people need; `--help` with all of them, explained, and examples at the end.
+//! most people need; `--help` with examples first, then all flags, explained.
 
 #[cfg(any(test, feature = "checks"))]
 pub mod checks;
@@ -40,13 +40,7 @@ fn last_flags(command: Command, path: &str, fields: Fields) -> Command {
         Some(more) => command.after_help(more),
         None => command,
     };
-    let command = match labels(path, fields).zip(command.get_after_long_help()) {
-        Some((labels, examples)) => {
-            let both = format!("{examples}\n\n{labels}");
-            command.after_long_help(both)
-        }
-        None => command,
-    };
+    let command = examples_first(command, labels(path, fields));
     let flag =
         |name, short, action| Arg::new(name).long(name).short(short).action(action).help_heading(OTHER);
     command
@@ -57,6 +51,24 @@ fn last_flags(command: Command, path: &str, fields: Fields) -> Command {
             flag("help", 'h', ArgAction::Help).help("Print help: -h the most used flags, --help all of them"),
         )
         .arg(flag("version", 'V', ArgAction::Version).help("Print the version"))
+}
+
+/// Moves the examples of the text after a command's help above it, and adds `labels` to the rest.
+fn examples_first(command: Command, labels: Option<String>) -> Command {
+    let Some(text) = command.get_after_long_help().map(ToString::to_string) else { return command };
+    let (examples, rest) = match text.split_once("\n\n") {
+        _ if !text.starts_with("Example") => (None, text.as_str()),
+        Some((examples, rest)) => (Some(examples), rest),
+        None => (Some(text.as_str()), ""),
+    };
+    let below = [Some(rest), labels.as_deref()].into_iter().flatten().filter(|part| !part.is_empty());
+    let below = below.collect::<Vec<_>>().join("\n\n");
+    let command = match examples {
+        Some(examples) => command.before_long_help(examples.to_owned()),
+        None => command,
+    };
+    // Also an empty text: else the one of the short help would stand there.
+    command.after_long_help(below)
 }
 
 /// Returns where the labels of a command's report are explained.

@@ -19,19 +19,17 @@
 //!   privileges, file                    rights given up, files opened with the caller's
 //!   output, stream, table, grid         one object or a table; a line a second; their fields and quantities
 //!   page                                a page of HTML with figures
-//!   http                                a server of small answers
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod beside;
 pub mod documents;
+pub mod exposition;
 pub mod field;
 pub mod file;
 pub mod grid;
 pub mod help;
-#[cfg(feature = "http")]
-pub mod http;
 pub mod mistake;
 pub mod output;
 pub mod page;
@@ -60,7 +58,7 @@ use output::{Object, Output, Report};
 use privileges::{Needs, Rights, Sandbox};
 use progress::Progress;
 use screen::Screen;
-use stream::{Form, Seconds, Stream};
+use stream::{Form, Kept, Seconds, Stream};
 
 /// A command's own part of a run.
 pub trait Command: Sized {
@@ -74,6 +72,11 @@ pub trait Command: Sized {
     const FIELDS: &'static [&'static [Field]] = &[];
     /// How it treats the privileges that the process began with.
     const RIGHTS: Rights = Rights::Unneeded;
+
+    /// Says whether others are watched from the beginning; not if the program beside it is the one under test.
+    fn watches_others(&self) -> bool {
+        Self::DISTURBED_BY != Disturbance::Unwatched
+    }
 
     /// Returns the ways to print the report.
     fn output(&self) -> &Output;
@@ -161,9 +164,10 @@ pub fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
         output: &output,
         disturbed_by: C::DISTURBED_BY,
         interrupt: OnceCell::new(),
-        background: RefCell::new((C::DISTURBED_BY != Disturbance::Unwatched).then(BackgroundLoad::watch)),
+        background: RefCell::new(command.watches_others().then(BackgroundLoad::watch)),
         interference: Cell::new(None),
         stream: RefCell::new(None),
+        kept: RefCell::new(None),
         sandbox: OnceCell::new(),
         screen: Screen::stdout(),
         begun: Cell::new(false),
@@ -213,6 +217,8 @@ pub struct Run<'a> {
     interference: Cell<Option<Interference>>,
     /// Ends the stream, if there is one.
     stream: RefCell<Option<Finish>>,
+    /// Where the figures of each second are kept, if anybody asked for them.
+    kept: RefCell<Option<Kept>>,
     /// The restrictions in effect since privileges were dropped.
     sandbox: OnceCell<Sandbox>,
     screen: Screen,
@@ -301,23 +307,31 @@ impl Run<'_> {
         self.output.stream || self.is_watched()
     }
 
+    /// Keeps the figures of each second from the [counter](Self::counter) on, for a page at the end.
+    pub fn keep_seconds(&self) -> Kept {
+        self.kept.borrow_mut().get_or_insert_default().clone()
+    }
+
     /// Returns the counter of the run. With `--json-stream`, and on a terminal, a thread prints a line of it each
     /// second from now on. The thread inherits this one's settings, so pin this one to a CPU only afterwards.
     ///
     /// # Errors
     /// A check failure if the system refuses.
     pub fn counter<C: ?Sized, S: Seconds<C>>(&self, blank: S) -> Result<Counter<S>, Failure> {
-        if !self.streams() {
+        let kept = self.kept.borrow().clone();
+        if !self.streams() && kept.is_none() {
             return Ok(Counter::new(blank));
         }
         let stop = self.interrupt()?.stop_handle().map_err(not_heard)?;
         let (counter, intervals) = Counter::streamed(blank);
         let form = if self.output.stream {
             Form::Json { schema: self.schema.replacen('/', ".stream/", 1), seed: self.seed }
-        } else {
+        } else if self.is_watched() {
             Form::Lines(self.screen)
+        } else {
+            Form::Silent
         };
-        let stream = Stream::start(form, intervals, stop)
+        let stream = Stream::start(form, kept, intervals, stop)
             .map_err(|error| Failure::broke_off("starting the thread that writes the stream", &error))?;
         self.stream.replace(Some(Box::new(move || stream.finish())));
         Ok(counter)

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::Value;
 use softtimers_measure::assertion::Assertion;
-use softtimers_measure::failure::Failure;
+use softtimers_measure::failure::{Failure, one_line};
 use softtimers_measure::machine::Machine;
 
 use super::privileges::Sandbox;
@@ -36,6 +36,9 @@ pub trait Report<C: ?Sized>: Serialize {
     /// The list whose length is known only after a run, if there is one: in an example, its first element stands for
     /// all.
     const ROWS: Option<&'static str> = None;
+
+    /// Whether others who use the CPUs could change it: not what is computed, or read from files.
+    const IS_TIMED: bool = true;
 
     /// The same findings for people.
     fn table(&self) -> Table;
@@ -167,7 +170,7 @@ impl<R: Serialize, C: Serialize> Object<'_, R, C> {
             schema: R::SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             seed: self.seed,
-            machine: Place { machine: self.machine, sandbox: self.sandbox },
+            machine: MachineObject { machine: self.machine, sandbox: self.sandbox },
             config: self.config,
             fallbacks: self.fallbacks,
             inconclusive: self.inconclusive.as_deref(),
@@ -184,7 +187,7 @@ impl<R: Serialize, C: Serialize> Object<'_, R, C> {
         let mut text = begun.unwrap_or_default() + &self.report.table().draw(screen);
         let seed = self.seed.map(|seed| format!("random: --seed {seed} repeats it"));
         let notes = self.fallbacks.iter().map(|fallback| format!("note: {fallback}"));
-        let disturbed = self.machine.interference();
+        let disturbed = self.machine.interference().filter(|_| R::IS_TIMED);
         let sandbox = self.sandbox.and_then(Sandbox::line);
         let inconclusive = self.inconclusive.as_ref().map(|why| (format!("inconclusive: {why}"), Tone::Bad));
         let plain =
@@ -202,7 +205,7 @@ impl<R: Serialize, C: Serialize> Object<'_, R, C> {
 /// Returns the lines above the report: the request, and the machine.
 pub(crate) fn head(header: &str, machine: &Machine, screen: &Screen) -> String {
     let width = sentence(screen);
-    let lines = [wrapped(header, width), wrapped(&machine.place(), width)].concat();
+    let lines = [wrapped(&one_line(header), width), wrapped(&machine.place(), width)].concat();
     format!("{}\n\n", lines.join("\n"))
 }
 
@@ -221,7 +224,7 @@ struct Keys<'a, R, C> {
     version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    machine: Place<'a>,
+    machine: MachineObject<'a>,
     config: &'a C,
     fallbacks: &'a [String],
     inconclusive: Option<&'a str>,
@@ -231,7 +234,7 @@ struct Keys<'a, R, C> {
 
 /// The `machine` object.
 #[derive(Serialize)]
-struct Place<'a> {
+struct MachineObject<'a> {
     #[serde(flatten)]
     machine: &'a Machine,
     sandbox: Option<&'a Sandbox>,

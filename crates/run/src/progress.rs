@@ -2,6 +2,7 @@
 //!
 //! It has its own thread and touches no state of the run, so that the run's timing is unaffected.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use softtimers::{Clock, Monotonic};
 
 /// Shows how much of a run has passed, until it is dropped.
@@ -33,12 +34,12 @@ impl Progress {
     pub fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
         let done = Arc::clone(done);
         let so_far = move || done.load(Ordering::Relaxed) as u64;
-        Progress::show(what, "{msg} {bar:40} {pos}/{len}, {eta} left", steps as u64, so_far)
+        Progress::show(what, "{msg} {bar:40} {pos}/{len}, {left}", steps as u64, so_far)
     }
 
     /// Starts to show how much of `total` is done, and the remaining time, if stderr is a terminal.
     pub fn parts(what: &'static str, total: u64, so_far: impl Fn() -> u64 + Send + 'static) -> Self {
-        Progress::show(what, "{msg} {bar:40} {percent}%, {eta} left", total, so_far)
+        Progress::show(what, "{msg} {bar:40} {percent}%, {left}", total, so_far)
     }
 
     fn show(
@@ -52,7 +53,7 @@ impl Progress {
             let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(move || {
                 let bar = ProgressBar::new(total).with_message(what);
                 if let Ok(style) = ProgressStyle::with_template(template) {
-                    bar.set_style(style);
+                    bar.set_style(style.with_key("left", left));
                 }
                 while wait.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout) {
                     bar.set_position(so_far().min(total));
@@ -64,6 +65,12 @@ impl Progress {
         });
         Progress { shown: shown.flatten() }
     }
+}
+
+/// Says how long the rest may take, once there is something to judge by: before, an estimate is nonsense.
+fn left(state: &ProgressState, to: &mut dyn Write) {
+    let is_known = state.pos() > 0 && state.elapsed() > WORTH_SHOWING;
+    let _ = if is_known { write!(to, "{:#} left", HumanDuration(state.eta())) } else { write!(to, "…") };
 }
 
 impl Drop for Progress {

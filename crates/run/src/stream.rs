@@ -10,6 +10,7 @@
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -44,6 +45,55 @@ pub(crate) enum Form {
     },
     /// The lines are columns.
     Lines(Screen),
+    /// Nothing is printed: the figures are only kept.
+    Silent,
+}
+
+/// The figures of a second, as a line of JSON has them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Second {
+    /// Its beginning, since the run began.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+    /// The figures of this interval.
+    pub figures: serde_json::Value,
+}
+
+/// The seconds of a run, kept until its end. Of a run of more than an hour, every other one is forgotten, and again.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Arc<Mutex<Thinned>>);
+
+#[derive(Debug, Default)]
+struct Thinned {
+    seconds: Vec<Second>,
+    /// How many came so far.
+    came: usize,
+    /// Of so many one more is left out each time that there is no room: 2 to this power.
+    thinning: u32,
+}
+
+impl Kept {
+    /// Returns the seconds so far.
+    pub fn taken(&self) -> Vec<Second> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).seconds.clone()
+    }
+
+    fn keep(&self, second: Second) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.came.is_multiple_of(1 << kept.thinning) {
+            kept.seconds.push(second);
+        }
+        kept.came += 1;
+        if kept.seconds.len() > MOST_KEPT {
+            let mut place = 0;
+            kept.seconds.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            kept.thinning += 1;
+        }
+    }
 }
 
 /// The lines of a run in progress.
@@ -60,6 +110,7 @@ impl Stream {
     /// If the system has no thread left.
     pub(crate) fn start<C: ?Sized, S: Seconds<C>>(
         form: Form,
+        kept: Option<Kept>,
         intervals: Intervals<S>,
         stop: StopHandle,
     ) -> io::Result<Self> {
@@ -67,7 +118,7 @@ impl Stream {
         // Files are read before the run begins, not during its first departures.
         let (machine, host) = (Machine::read(), BackgroundLoad::of_host());
         let now = Monotonic.now();
-        let writer = Writer { form, intervals, start: now, taken: now, printed: 0, machine, host };
+        let writer = Writer { form, kept, intervals, start: now, taken: now, printed: 0, machine, host };
         let writer =
             thread::Builder::new().name("stream".to_owned()).spawn(move || writer.run::<C>(&wait, &stop))?;
         Ok(Stream { over, writer })
@@ -87,6 +138,7 @@ impl Stream {
 
 struct Writer<S> {
     form: Form,
+    kept: Option<Kept>,
     intervals: Intervals<S>,
     start: Timestamp,
     /// The end of the last interval.
@@ -157,7 +209,7 @@ impl<S: Stats> Writer<S> {
     where
         S: Seconds<C>,
     {
-        let Self { form, intervals, start, taken, printed, machine, host } = self;
+        let Self { form, kept, intervals, start, taken, printed, machine, host } = self;
         let machine = machine.clone().during(host.so_far());
         let line = intervals.next(|interval, total| {
             let now = Monotonic.now();
@@ -168,14 +220,23 @@ impl<S: Stats> Writer<S> {
                 return Ok(None);
             }
             let (figures, to) = (interval.figures(since(*taken)), since(*start));
+            let from_s = taken.saturating_duration_since(*start).as_secs_f64();
+            if let Some(kept) = kept {
+                let figures = serde_json::to_value(&figures).map_err(io::Error::other)?;
+                kept.keep(Second { from_s, to_s: to.as_secs_f64(), figures });
+            }
             let line = match form {
+                Form::Silent => {
+                    *taken = now;
+                    return Ok(None);
+                }
                 Form::Lines(screen) => Ok(columns::<C, S>(*printed, to, &figures, screen)),
                 Form::Json { schema, seed } => serde_json::to_string(&Line {
                     schema,
                     version: env!("CARGO_PKG_VERSION"),
                     seed: *seed,
                     machine: &machine,
-                    from_s: taken.saturating_duration_since(*start).as_secs_f64(),
+                    from_s,
                     to_s: to.as_secs_f64(),
                     interval: figures,
                     total: total.figures(to),
@@ -232,3 +293,24 @@ const TIME_WIDTH: usize = 6;
 const PAGE: u64 = 20;
 const WORTH_A_LINE: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);
+/// An hour of them.
+const MOST_KEPT: usize = 3_600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_keeps_seconds_from_all_of_it() {
+        let kept = Kept::default();
+        for second in 0..20_000_u32 {
+            let from_s = f64::from(second);
+            kept.keep(Second { from_s, to_s: from_s + 1.0, figures: serde_json::Value::Null });
+        }
+        let seconds = kept.taken();
+        assert!((MOST_KEPT / 2..=MOST_KEPT).contains(&seconds.len()), "{}", seconds.len());
+        let apart: Vec<f64> = seconds.windows(2).map(|pair| pair[1].from_s - pair[0].from_s).collect();
+        assert!(apart.iter().all(|&step| step == apart[0]), "{apart:?}");
+        assert!(seconds.last().unwrap().from_s > 19_000.0);
+    }
+}

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 
 use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::one_line;
 
 use super::grid::Grid;
 use super::quantity::{or_dash, part, time};
@@ -41,7 +42,7 @@ impl Table {
 
     /// Adds a row that is good or bad.
     pub fn toned(&mut self, label: &str, value: impl Display, tone: Tone) {
-        self.parts.push(Part::Row(label.to_owned(), value.to_string(), tone));
+        self.parts.push(Part::Row(label.to_owned(), harmless(&value.to_string()), tone));
     }
 
     /// Adds a count of an undesired event with its share of the whole.
@@ -65,7 +66,7 @@ impl Table {
 
     /// Adds the subject of the following rows.
     pub fn heading(&mut self, text: impl Display) {
-        self.parts.push(Part::Heading(text.to_string()));
+        self.parts.push(Part::Heading(harmless(&text.to_string())));
     }
 
     /// Adds columns, if there are rows.
@@ -77,7 +78,7 @@ impl Table {
 
     /// Adds a line of text.
     pub fn text(&mut self, text: &str, tone: Tone) {
-        self.parts.push(Part::Text(text.to_owned(), tone));
+        self.parts.push(Part::Text(harmless(text), tone));
     }
 
     /// Adds a line of a drawing.
@@ -217,6 +218,11 @@ fn words(text: &str) -> Vec<String> {
 
 /// The columns of every distribution.
 pub const TIMES: [&str; 5] = ["min", "p50", "p99", "p99.9", "max"];
+
+/// Text of which nothing but the ends of its lines moves a terminal's cursor: values may come from a stranger's file.
+fn harmless(text: &str) -> String {
+    text.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
+}
 
 #[cfg(test)]
 mod tests {

@@ -182,6 +182,16 @@ impl Backup {
         Ok(expirations)
     }
 
+    /// Notes that the timer has gone off, if it was armed for `now` or before; returns for when. For a descriptor that is watched
+    /// for edges: it need not be drained, since setting the timer again does so.
+    pub(crate) fn went_off(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let Mode::Deadline(alarm) = &mut self.mode else { return None };
+        let armed = alarm.armed().filter(|&armed| armed <= now)?;
+        alarm.expired();
+        self.stats.expirations += 1;
+        Some(armed)
+    }
+
     /// Sleeps until the timer goes off. For programs without a loop, and for tests.
     ///
     /// # Errors

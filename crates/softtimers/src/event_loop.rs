@@ -24,10 +24,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
-use softtimers_core::{Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_core::{Clock, Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
 use softtimers_linux::sched::{Slice, TimerSlack};
 
-use crate::clock::{LoopClock, Monotonic};
+use crate::clock::Monotonic;
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::idle::{Governor, HeldBack};
 
@@ -92,6 +92,8 @@ impl Default for LoopConfig {
 /// Counters of an [`EventLoop`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoopStats {
+    /// Ready sources that were handed out.
+    pub handed_out: u64,
     /// Waits that were allowed to sleep.
     pub waits: u64,
     /// Polls of the sources without sleep: the loop was spinning, or an event was already due.
@@ -134,11 +136,9 @@ pub struct LoopStats {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It runs on [`Monotonic`] unless it is made [`with_clock`](Self::with_clock). A child of fork(2) shares its epoll
-/// instance with the parent: make another loop there.
+/// It runs on [`Monotonic`]. A child of fork(2) shares its epoll instance with the parent: make another loop there.
 #[derive(Debug)]
-pub struct EventLoop<C = Monotonic> {
-    clock: C,
+pub struct EventLoop {
     epoll: Epoll,
     ready: Events,
     /// Sources of `ready` already handed out.
@@ -164,24 +164,13 @@ impl EventLoop {
     /// [`Slice::ALLOWED`]. A slice that the kernel does not grant is no error: see
     /// [`has_slice`](Self::has_slice).
     pub fn new(config: LoopConfig) -> io::Result<Self> {
-        Self::with_clock(config, Monotonic)
-    }
-}
-
-impl<C: LoopClock> EventLoop<C> {
-    /// Makes a loop without sources that reads `clock`, such as a [`Tsc`](crate::Tsc).
-    ///
-    /// # Errors
-    /// As for [`new`](EventLoop::new).
-    pub fn with_clock(config: LoopConfig, clock: C) -> io::Result<Self> {
         let slice = match config.slice.map(Slice::hold) {
             Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
             other => other.and_then(Result::ok),
         };
-        let now = clock.now();
+        let now = Monotonic.now();
         let waiting = if config.without_pwait2 { Waiting::Ppoll } else { Waiting::Pwait2 };
         Ok(EventLoop {
-            clock,
             epoll: Epoll::new(waiting)?,
             ready: Events::with_capacity(EVENTS_PER_WAIT),
             handed_out: 0,
@@ -248,14 +237,23 @@ impl<C: LoopClock> EventLoop<C> {
         }
     }
 
-    /// Returns the current time of the clock that this loop's timers run on.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
+    /// Returns the number of ready sources that are not handed out yet. If there are none, looks for some without
+    /// sleeping: zero means that [`next`](Self::next) would sleep, unless an event is due.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn ready(&mut self) -> io::Result<usize> {
+        if self.handed_out >= self.ready.len() {
+            self.handed_out = 0;
+            self.epoll.wait(&mut self.ready, Some(Duration::ZERO))?;
+            self.stats.polls += 1;
+        }
+        Ok(self.ready.len() - self.handed_out)
     }
 
-    /// Returns the clock that this loop reads.
-    pub fn clock(&self) -> &C {
-        &self.clock
+    /// Returns the current time of the clock that this loop's timers run on.
+    pub fn now(&self) -> Timestamp {
+        Monotonic.now()
     }
 
     /// Returns the way in which the loop sleeps here; it may change from `Pwait2` to `Ppoll` in the first wait.
@@ -299,7 +297,7 @@ impl<C: LoopClock> EventLoop<C> {
 
     /// Reads the clock once for the end of a handler and the next trigger state.
     fn read_clock(&mut self) {
-        let before = std::mem::replace(&mut self.now, self.clock.now());
+        let before = std::mem::replace(&mut self.now, Monotonic.now());
         if std::mem::take(&mut self.handler_runs) {
             let took = self.now.saturating_duration_since(before);
             self.stats.longest_handler = self.stats.longest_handler.max(took);
@@ -321,6 +319,7 @@ impl<C: LoopClock> EventLoop<C> {
     fn next_ready<E>(&mut self) -> Option<Happening<E>> {
         let event = self.ready.iter().nth(self.handed_out)?;
         self.handed_out += 1;
+        self.stats.handed_out += 1;
         let failed = event.readiness.intersects(EventFlags::ERR);
         let ended = event.readiness.intersects(EventFlags::HUP | EventFlags::RDHUP);
         Some(Happening::Ready {
@@ -334,7 +333,7 @@ impl<C: LoopClock> EventLoop<C> {
         // Do not sleep if an event fell due during the last turn; it waits until the sources have been
         // polled.
         let due = timers.next_due().is_some_and(|due| due <= self.now);
-        let wait = if due { Wait::Poll } else { self.idle.wait(self.now, timers.poll_at()) };
+        let wait = if due { Wait::Poll } else { self.idle.wait_for(self.now, timers) };
         let timeout = match wait {
             Wait::Poll => Some(Duration::ZERO),
             Wait::Until(wake) => Some(wake.saturating_duration_since(self.now)),
@@ -343,7 +342,7 @@ impl<C: LoopClock> EventLoop<C> {
         self.end_gap();
         self.handed_out = 0;
         self.epoll.wait(&mut self.ready, timeout)?;
-        self.now = if wait == Wait::Poll { self.clock.now() } else { self.clock.woke() };
+        self.now = Monotonic.now();
         self.triggered = self.now;
         let (counter, source) = match wait {
             Wait::Poll => (&mut self.stats.polls, TriggerState::Idle),

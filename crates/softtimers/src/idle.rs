@@ -16,7 +16,7 @@ mod lease;
 use std::fmt;
 use std::time::Duration;
 
-use softtimers_core::{Idle, Percent, PollBudget, Polling, Timestamp, Wait};
+use softtimers_core::{Idle, Percent, PollBudget, Polling, SoftTimers, Timestamp, Wait};
 
 use lease::{Lease, SPINNER};
 use softtimers_linux::sched::is_real_time;
@@ -76,6 +76,14 @@ impl Governor {
     /// # Cost
     /// A system call every 100 ms; for a spinning policy, a load and an occasional atomic exchange.
     pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+        self.wait_within(now, poll_at, Duration::ZERO)
+    }
+
+    /// Decides how to wait for a deadline that `slack` is part of, as [`Idle::wait_within`] does.
+    ///
+    /// # Cost
+    /// As [`wait`](Self::wait).
+    pub fn wait_within(&mut self, now: Timestamp, poll_at: Option<Timestamp>, slack: Duration) -> Wait {
         if now >= self.check_at {
             self.check_at = now + CHECK_EVERY;
             self.follow(now, held_back_by_class());
@@ -91,7 +99,12 @@ impl Governor {
                 }
             }
         }
-        self.idle.wait(now, poll_at)
+        self.idle.wait_within(now, poll_at, slack)
+    }
+
+    /// Decides how to wait for these timers.
+    pub(crate) fn wait_for<E>(&mut self, now: Timestamp, timers: &SoftTimers<E>) -> Wait {
+        self.wait_within(now, timers.poll_at(), timers.slack_left(self.idle.lead()))
     }
 
     /// Adapts to the thread's class.

@@ -49,7 +49,7 @@
 //! - [`Backup`]: the kernel timer as a descriptor, with counters and a periodic mode;
 //! - [`EventLoop`]: an event loop for many sources.
 //!
-//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`Governor`], which thread may
+//! Beside them: [`shared`], timers of several threads; [`Governor`], which thread may
 //! poll; [`Slice`] and [`TimerSlack`], a thread's scheduler settings; [`late`], the causes of lateness;
 //! [`bsd`], many interval timers behind one kernel timer; [`tcp`], the kernel's TCP at a rate that is known of a path. Batched datagrams, an interface's frames and
 //! receivers that are stable under overload are in `softtimers-net`.
@@ -100,7 +100,7 @@ mod waiter;
 #[cfg(target_os = "linux")]
 pub use {
     backup::{Backup, BackupStats},
-    clock::{AnchorStats, Disagreement, IntoTimestamp, LoopClock, Monotonic, RealtimeOffset, Tsc, TscError},
+    clock::{IntoTimestamp, Monotonic, RealtimeOffset},
     event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token},
     front::{Due, TimerHandle, Timers},
     idle::{Governor, HeldBack},

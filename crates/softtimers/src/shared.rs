@@ -183,8 +183,9 @@ impl<E> Shared<E> {
         self.common.arm(now, Duration::ZERO).map(|_| ())
     }
 
-    /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, also
-    /// if a remote sets that: for an owner that wakes early and busy-polls ([`Idle`](crate::Idle)).
+    /// As [`arm`](Self::arm), but the descriptor becomes readable before the earliest deadline, also if a remote sets that,
+    /// by what `lead` exceeds its slack by: for an owner that wakes early and busy-polls
+    /// ([`Idle::wait_within`](crate::Idle::wait_within)).
     /// Returns that time, as of now.
     ///
     /// # Errors
@@ -227,6 +228,16 @@ impl<E> Shared<E> {
     /// None that a working kernel gives.
     pub fn expired(&mut self) -> io::Result<u64> {
         self.common.expired()
+    }
+
+    /// Notes that the descriptor was reported readable at `now`; returns the time for which it was armed, `None` if the report
+    /// is stale. In place of [`expired`](Self::expired) where the loop watches it for edges (`EPOLLET`), as executors do:
+    /// it is not drained.
+    ///
+    /// # Cost
+    /// The lock.
+    pub fn went_off(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.common.went_off(now)
     }
 
     /// Sleeps until the descriptor is readable, at most `longest`. For programs without a loop.
@@ -363,6 +374,11 @@ impl<E> Remote<E> {
     /// Returns the time of the next check, as [`Shared::poll_at`] does.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.0.poll_at()
+    }
+
+    /// As [`SoftTimers::slack_left`], under the lock.
+    pub fn slack_left(&self, most: Duration) -> Duration {
+        self.0.slack_left(most)
     }
 
     /// Returns the counters, as [`Shared::stats`] does.

@@ -6,21 +6,22 @@
 //!
 //! **This is half of rate-based clocking.** The other half is to begin with the window that the path holds instead of slow
 //! start, and no ordinary program may set it: `softtimers pace -- CMD` does, with privileges, as does a route with `initcwnd`.
-//! With the pace alone a connection begins with ten packets as ever, and its window grows without bursts.
+//! A program with these privileges has both, for all sockets of its cgroup, by `softtimers_bpf::TcpPace`, whose `set` changes
+//! rate and window. With the pace alone a connection begins with ten packets as ever, and its window grows without bursts.
 //!
 //! # What not to use it for
 //!
 //! A path that you do not own: others share it, so no rate of it is known. A pace is a limit only, so a wrong one does no
-//! harm to others as a window would; but too low a pace wastes the path, and too high a one does nothing.
+//! harm to others as a window would (told twice what the path had, a window of it lost 298 of 1,000 packets); but too low a
+//! pace wastes the path, and too high a one does nothing.
 
 use std::fmt;
 use std::io;
 use std::num::NonZeroU64;
-use std::ops::Deref;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softtimers_linux::sockopt::set_pacing_rate;
+use softtimers_linux::sockopt::{duplicate, set_pacing_rate};
 
 /// A rate that sockets of this program share; its clones are the same.
 ///
@@ -33,45 +34,37 @@ use softtimers_linux::sockopt::set_pacing_rate;
 ///
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let uplink = KnownCapacity::bits_per_second(NonZeroU64::new(20_000_000).unwrap());
-/// let stream = uplink.pace(TcpStream::connect(listener.local_addr()?)?)?;
-/// (&*stream).write_all(b"no faster than 20 Mbit/s")?;
+/// let mut stream = TcpStream::connect(listener.local_addr()?)?;
+/// let share = uplink.pace(&stream)?;
+/// stream.write_all(b"no faster than 20 Mbit/s")?;
 ///
 /// uplink.set_bits_per_second(NonZeroU64::new(5_000_000).unwrap())?; // also for those that send
+/// drop(share); // the others have more
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Each socket has an equal share of the rate for as long as its [`Paced`] lives, whether it sends or not: drop what is
-/// idle, or have a capacity of its own for it.
+/// The socket stays what it is: of the standard library, of tokio, under hyper, or any other with a descriptor.
 ///
 /// # Cost
-/// A system call for each socket when one joins, leaves, or the rate changes. A segment that waits for its time costs the
-/// kernel a timer.
+/// A descriptor for each socket, and a system call for each when one joins, leaves, or the rate changes. A segment that
+/// waits for its time costs the kernel a timer.
 #[derive(Clone)]
 pub struct KnownCapacity {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// A socket with a share of a [`KnownCapacity`]: that of the standard library, of tokio, or any other with a descriptor.
-pub struct Paced<S> {
-    socket: Arc<Socket<S>>,
+/// An equal share of a [`KnownCapacity`], until it is dropped: whether the socket sends or not, so drop it for one that
+/// is idle. The socket keeps the pace that it had last.
+///
+/// It holds the socket open: drop it before the socket or with it, or the other end does not hear that it is closed.
+pub struct Share {
+    socket: Arc<OwnedFd>,
     shared: Arc<Mutex<Shared>>,
 }
 
 struct Shared {
     bits_per_second: NonZeroU64,
-    sockets: Vec<Weak<dyn SetPace + Send + Sync>>,
-}
-
-struct Socket<S>(S);
-
-trait SetPace {
-    fn set_pace(&self, bytes_per_second: u64) -> io::Result<()>;
-}
-
-impl<S: AsFd> SetPace for Socket<S> {
-    fn set_pace(&self, bytes_per_second: u64) -> io::Result<()> {
-        set_pacing_rate(self.0.as_fd(), bytes_per_second)
-    }
+    sockets: Vec<Weak<OwnedFd>>,
 }
 
 impl KnownCapacity {
@@ -83,17 +76,28 @@ impl KnownCapacity {
     /// Gives a socket its share of the rate, and the others theirs.
     ///
     /// # Errors
-    /// If the kernel refuses the option, such as for a descriptor that is no socket.
-    pub fn pace<S: AsFd + Send + Sync + 'static>(&self, socket: S) -> io::Result<Paced<S>> {
-        let socket = Arc::new(Socket(socket));
-        let same: Arc<dyn SetPace + Send + Sync> = Arc::clone(&socket) as _;
+    /// If the kernel refuses the option, such as for a descriptor that is no socket, or another descriptor.
+    pub fn pace(&self, socket: impl AsFd) -> io::Result<Share> {
+        self.share_with(socket.as_fd().try_clone_to_owned()?)
+    }
+
+    /// As [`pace`](Self::pace), for a descriptor by its number, as other languages have it.
+    ///
+    /// # Errors
+    /// Those, and `EBADF` for a number that is none.
+    pub fn pace_number(&self, socket: RawFd) -> io::Result<Share> {
+        self.share_with(duplicate(socket)?)
+    }
+
+    fn share_with(&self, socket: OwnedFd) -> io::Result<Share> {
+        let socket = Arc::new(socket);
         let mut shared = lock(&self.shared);
-        shared.sockets.push(Arc::downgrade(&same));
+        shared.sockets.push(Arc::downgrade(&socket));
         // From here on its end makes room again, also if the kernel refuses now.
-        let paced = Paced { socket, shared: Arc::clone(&self.shared) };
+        let share = Share { socket, shared: Arc::clone(&self.shared) };
         let divided = shared.divide();
         drop(shared);
-        divided.map(|()| paced)
+        divided.map(|()| share)
     }
 
     /// Changes the rate, also of sockets that send at the moment.
@@ -118,26 +122,19 @@ impl Shared {
         let living: Vec<_> = self.sockets.iter().filter_map(Weak::upgrade).collect();
         let share = share(self.bits_per_second, living.len());
         // All of them, whichever is refused.
-        let refused: Vec<_> = living.iter().filter_map(|socket| socket.set_pace(share).err()).collect();
+        let refused: Vec<_> =
+            living.iter().filter_map(|socket| set_pacing_rate(socket.as_fd(), share).err()).collect();
         refused.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-impl<S> Drop for Paced<S> {
+impl Drop for Share {
     fn drop(&mut self) {
-        let own = Arc::as_ptr(&self.socket).cast::<()>();
+        let own = Arc::as_ptr(&self.socket);
         let mut shared = lock(&self.shared);
-        shared.sockets.retain(|socket| socket.as_ptr().cast::<()>() != own);
+        shared.sockets.retain(|socket| socket.as_ptr() != own);
         // A socket that is refused now is closed by the other end, most likely.
         let _ = shared.divide();
-    }
-}
-
-impl<S> Deref for Paced<S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        &self.socket.0
     }
 }
 
@@ -149,9 +146,9 @@ impl fmt::Debug for KnownCapacity {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Paced<S> {
+impl fmt::Debug for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Paced").field(&self.socket.0).finish()
+        f.debug_tuple("Share").field(&self.socket).finish()
     }
 }
 
@@ -173,10 +170,14 @@ const DATA: u128 = 1_448;
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
     use std::thread;
     use std::time::Duration;
+
+    use softtimers_linux::sockopt::pacing_rate;
 
     use super::*;
     use crate::{Clock, Monotonic};
@@ -209,7 +210,8 @@ mod tests {
     fn tcp_keeps_the_pace_without_fq() {
         let capacity = KnownCapacity::bits_per_second(rate(80_000_000));
         let (near, far) = pair();
-        let near = capacity.pace(near).unwrap();
+        let _share = capacity.pace(&near).unwrap();
+        assert_eq!(pacing_rate(near.as_fd()).unwrap(), share(rate(80_000_000), 1));
         let took = transfer(&near, far, 3_000_000);
         // 3 MB take 300 ms.
         assert!(took >= Duration::from_millis(250), "{took:?}");
@@ -221,8 +223,8 @@ mod tests {
         let capacity = KnownCapacity::bits_per_second(rate(80_000_000));
         let (near, far) = pair();
         let (other, _other_end) = pair();
-        let near = capacity.pace(near).unwrap();
-        let other = capacity.pace(other).unwrap();
+        let _share = capacity.pace(&near).unwrap();
+        let other = capacity.pace(&other).unwrap();
         assert_eq!(capacity.sockets(), 2);
         // 600 ms; 300 if it had all.
         let took = transfer(&near, far.try_clone().unwrap(), 3_000_000);
@@ -245,7 +247,10 @@ mod tests {
     #[test]
     fn what_is_no_socket_is_refused() {
         let capacity = KnownCapacity::bits_per_second(rate(1_000_000));
-        assert!(capacity.pace(std::fs::File::open("/dev/null").unwrap()).is_err());
+        assert!(capacity.pace(File::open("/dev/null").unwrap()).is_err());
+        assert!(capacity.pace_number(-1).is_err());
+        let (near, _far) = pair();
+        drop(capacity.pace_number(near.as_raw_fd()).unwrap());
         assert_eq!(capacity.sockets(), 0);
     }
 }

@@ -189,7 +189,7 @@ impl Waiter {
     }
 
     fn sleep<E>(&mut self, source: BorrowedFd<'_>, timers: &mut SoftTimers<E>) -> io::Result<Turn> {
-        let wait = self.idle.wait(self.now, timers.poll_at());
+        let wait = self.idle.wait_for(self.now, timers);
         let timeout = match wait {
             Wait::Poll => return Ok(self.trigger(TriggerState::Idle, timers)),
             Wait::Until(wake) => Some(wake.saturating_duration_since(self.now)),

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers_tokio::paced_sender::FlowConfig;
-use softtimers_tokio::{PaceConfig, PacedSender, Rate, sleep};
+use softtimers_tokio::paced_sender::PacedSender;
+use softtimers_tokio::{PaceConfig, Rate, sleep};
 use tokio::net::UdpSocket;
 
 const FLOWS: u64 = 100;

@@ -29,7 +29,7 @@ use crate::timer::Timer;
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers_tokio::DelayQueue;
+/// use softtimers_tokio::delay_queue::DelayQueue;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let mut sessions = DelayQueue::new();

@@ -5,11 +5,11 @@
 //!    worker ─ poll of a timer ────────┤ while nothing is due ──────────────▶ │  timers      │
 //!    worker ─ thread parks, unparks ──┘ else: wakers, called unlocked ◀───── │  (one lock)  │
 //!                                                                            └──────┬───────┘
-//!    the driver's task ── sleeps in the runtime's epoll until the earliest deadline ┘ one timerfd
+//!    the runtime's epoll ── its event at the earliest deadline ───────────────────────┘ one timerfd
 //! ```
 //!
 //! A runtime gets its driver with its first timer, and keeps it until it shuts down. However many timers there are,
-//! the runtime's epoll watches one descriptor and one task serves it; both do nothing as long as the
+//! the runtime's epoll watches one descriptor, and one task polls or serves many at once; both do nothing as long as the
 //! program's trigger states fire the timers in time.
 //!
 //! # Wakers

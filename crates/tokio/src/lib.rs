@@ -35,12 +35,13 @@
 //!   [`wrap`](fn@wrap)ped task, a park or unpark of a thread with [`trigger_at_park`], and a call of
 //!   [`trigger`](fn@trigger). Each wakes up to 32 tasks; with several workers, none for a while if too many
 //!   tasks are ready to run already ([`Driver::trigger`]).
-//! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). Pending timers
+//! - **One timerfd** for a runtime, however many timers; one task waits for it ([`Driver`]). Pending timers
 //!   cost no CPU. With [`Driver::builder`] that task polls for a while before a deadline, or spins, or wakes
 //!   up less often.
 //! - **Departures at a rate** without a burst after a stall: [`Pacer`]; shared by the handlers of a server:
-//!   [`SharedPacer`], and [`KeyedPacer`] for one a client; for thousands of flows on one socket: `PacedSender`.
-//! - **Beside tokio's family**: [`DelayQueue`]; with the feature `stream` it is a stream, and there are `IntervalStream` and
+//!   [`SharedPacer`], and [`KeyedPacer`] for one a client; for thousands of flows on one socket:
+//!   `paced_sender`.
+//! - **Beside tokio's family**: [`DelayQueue`](delay_queue::DelayQueue); with the feature `stream` it is a stream, and there are `IntervalStream` and
 //!   `StreamExt` with `timeout` and `throttle`.
 //! - **A virtual clock for tests** that keeps microseconds, with the feature `test-util`: `softtimers_tokio::test`.
 //! - **Integrations**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a
@@ -59,27 +60,27 @@
 
 mod clock;
 pub mod delay_queue;
-pub mod driver;
+mod driver;
 mod hooks;
 #[cfg(feature = "hyper")]
-pub mod hyper;
-pub mod interval;
+mod hyper;
+mod interval;
 mod missed_tick;
 #[cfg(target_os = "linux")]
 pub mod paced_sender;
-pub mod pacer;
-pub mod shared_pacer;
-pub mod sleep;
+mod pacer;
+mod shared_pacer;
+mod sleep;
 #[cfg(feature = "stream")]
 pub mod stream;
 #[cfg(all(feature = "test-util", target_os = "linux"))]
 pub mod test;
-pub mod timeout;
+mod timeout;
 mod timer;
 #[cfg(feature = "tower")]
-pub mod tower;
-pub mod udp;
-pub mod wrap;
+mod tower;
+mod udp;
+mod wrap;
 
 #[cfg(target_os = "linux")]
 pub use softtimers::HeldBack;
@@ -90,7 +91,6 @@ pub use softtimers_core::{
 pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use clock::{instant_of, timestamp_of};
-pub use delay_queue::DelayQueue;
 pub use driver::{Driver, DriverBuilder, DriverStats, trigger};
 pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]
@@ -98,8 +98,6 @@ pub use hooks::trigger_at_polls;
 #[cfg(feature = "hyper")]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, interval, interval_at};
-#[cfg(target_os = "linux")]
-pub use paced_sender::PacedSender;
 pub use pacer::Pacer;
 pub use shared_pacer::{KeyedPacer, SharedPacer};
 pub use sleep::{Sleep, sleep, sleep_until};

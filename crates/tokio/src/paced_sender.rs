@@ -129,8 +129,8 @@ impl PacedSender {
         Self::with_config(socket, QueueConfig::default())
     }
 
-    /// Creates a sender with a bound on the packets, or with slack: a departure may be late by that to leave with
-    /// others.
+    /// Creates a sender with a bound on the packets, with slack, by which a departure may be late to leave with others, or
+    /// with [slots](QueueConfig::slot) at which departures are collected.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -151,7 +151,7 @@ impl PacedSender {
                 ended: None,
             }),
         });
-        tokio::spawn(Task::new(common.clone(), socket.clone(), twin.into(), &driver).run());
+        tokio::spawn(Task::new(common.clone(), socket.clone(), twin.into(), (&driver, config.slack)).run());
         Ok(PacedSender(Arc::new(Handle(common))))
     }
 
@@ -307,8 +307,8 @@ impl Common {
 
 /// Wakes the task if it sleeps beyond the next release time.
 fn wake(mut state: MutexGuard<'_, State>) {
-    let Some(at) = state.queue.poll_at() else { return };
-    if state.sleeps.as_ref().is_none_or(|(until, _)| at >= *until) {
+    let Some(due) = state.queue.next_due() else { return };
+    if state.sleeps.as_ref().is_none_or(|(until, _)| due >= *until) {
         return;
     }
     let sleeps = state.sleeps.take();
@@ -330,8 +330,9 @@ impl Drop for Awaited<'_> {
         // It has left if it has been told so; otherwise it is closed, and so known in the queue.
         self.sent.close();
         if !self.sent.is_terminated() && self.sent.try_recv().is_err() {
+            // A sender that has ended has another queue, which knows no such flow.
+            let Ok(mut state) = self.sender.0.0.open() else { return };
             // Drops its bytes without the lock.
-            let mut state = self.sender.0.0.lock();
             let datagram = state.queue.remove_packet(self.flow, Datagram::is_cancelled);
             state.stats.cancelled += u64::from(datagram.is_some());
             drop(state);

@@ -104,6 +104,14 @@ impl Sleep {
     pub fn reset(&mut self, deadline: Instant) {
         self.timer.reset(deadline);
     }
+
+    /// Moves the deadline as [`reset`](Self::reset), with this slack from now on: any trigger state from `deadline` on wakes
+    /// the task, and the kernel's timer at the end of the slack.
+    #[track_caller]
+    pub fn reset_within(&mut self, deadline: Instant, slack: Slack) {
+        self.timer.set_slack(slack);
+        self.timer.reset(deadline);
+    }
 }
 
 impl Future for Sleep {

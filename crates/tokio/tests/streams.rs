@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use softtimers_tokio::stream::{IntervalStream, StreamExt};
-use softtimers_tokio::{DelayQueue, Instant, Slack, interval, sleep, test};
+use softtimers_tokio::{Instant, Slack, delay_queue::DelayQueue, interval, sleep, test};
 
 const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)

@@ -371,6 +371,15 @@ impl<T: Clone> Direction<T> {
         &self.measured
     }
 
+    /// Returns the packet that arrives next, as far as that is known, and the time that one like it takes on the link.
+    pub(crate) fn next_packet(&self) -> Option<(&T, Duration)> {
+        let under_way = self.under_way.peek().map(|Reverse(next)| &next.packet);
+        let next = under_way.or(self.serving.as_ref().map(|(_, packet)| packet))?;
+        let bits = self.on_link(next.bytes).saturating_mul(8_000_000_000);
+        let nanos = self.path.bottleneck.mean_bps().map_or(0, |rate| bits.checked_div(rate).unwrap_or(0));
+        Some((&next.packet, Duration::from_nanos(nanos)))
+    }
+
     fn keep(&mut self, at: Timestamp, packet: T) {
         if let Some(lost) = &mut self.lost {
             lost.push_back((at, packet));

@@ -14,14 +14,12 @@ mod inbox;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
-use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use crate::flow::Load;
-use crate::{
-    Admission, Bottleneck, Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way,
-};
+use crate::flow::Segment;
+use crate::repairs::Repairs;
+use crate::{Admission, Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
 pub(crate) use connection::{Broken, Connection};
 pub(crate) use inbox::Inbox;
 
@@ -39,18 +37,12 @@ pub(crate) struct Endpoints {
 /// A message on the path.
 #[derive(Clone, Debug)]
 enum Piece {
-    Segment(Segment),
-    Datagram { pair: u64, bytes: Box<[u8]> },
-}
-
-/// A part of a stream, or its end.
-#[derive(Clone, Debug)]
-struct Segment {
-    stream: u64,
-    number: u64,
-    /// How often it was lost.
-    losses: u32,
-    load: Load,
+    /// Of this stream.
+    Segment(u64, Segment),
+    Datagram {
+        pair: u64,
+        bytes: Box<[u8]>,
+    },
 }
 
 /// Data waiting to go one way.
@@ -58,12 +50,7 @@ struct Segment {
 struct Outgoing {
     /// Streams with something to send: they take turns.
     line: VecDeque<u64>,
-    /// Segments that did not arrive, by the time of their retransmission.
-    lost: BTreeMap<(Timestamp, u64), Segment>,
-    /// Those due for retransmission.
-    again: VecDeque<Segment>,
-    /// The number of retransmissions.
-    resent: u64,
+    repairs: Repairs<u64>,
 }
 
 impl Endpoints {
@@ -97,10 +84,10 @@ impl Endpoints {
     /// Returns when the next event is due.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let sends = WAYS.iter().flat_map(|&way| {
-            let Outgoing { line, lost, again, .. } = &self.outgoing[index(way)];
-            let waits = !line.is_empty() || !again.is_empty();
+            let Outgoing { line, repairs } = &self.outgoing[index(way)];
+            let waits = !line.is_empty() || repairs.waits();
             let room = self.wan.direction(way).next_departure().filter(|_| waits);
-            room.into_iter().chain(lost.first_key_value().map(|((at, _), _)| *at))
+            room.into_iter().chain(repairs.poll_at())
         });
         sends.chain(self.wan.poll_at()).min()
     }
@@ -132,7 +119,7 @@ impl Endpoints {
 
     /// Returns how many segments were sent again.
     pub(crate) fn resent(&self, way: Way) -> u64 {
-        self.outgoing[index(way)].resent
+        self.outgoing[index(way)].repairs.resent
     }
 
     /// Returns the wakers to wake.
@@ -225,18 +212,13 @@ impl Endpoints {
     /// Puts data on the path as long as there is room: retransmissions first, then a segment of each stream in turn.
     fn pump(&mut self, way: Way, now: Timestamp) {
         let Endpoints { wan, connections, outgoing, woken, .. } = self;
-        let Outgoing { line, lost, again, resent } = &mut outgoing[index(way)];
-        while let Some(first) = lost.first_entry().filter(|first| first.key().0 <= now) {
-            again.push_back(first.remove());
-        }
+        let Outgoing { line, repairs } = &mut outgoing[index(way)];
         let direction = wan.direction_mut(way);
-        let most = longest(direction.path());
-        while again.front().is_some_and(|first| direction.has_room_for(now, first.load.bytes())) {
-            let Some(segment) = again.pop_front() else { break };
-            *resent += 1;
-            direction.offer(now, segment.load.bytes(), Piece::Segment(segment));
+        let most = direction.path().longest_piece();
+        while let Some((id, segment)) = repairs.pop_due(now, |bytes| direction.has_room_for(now, bytes)) {
+            direction.offer(now, segment.load.bytes(), Piece::Segment(id, segment));
         }
-        while let Some(&id) = line.front().filter(|_| again.is_empty()) {
+        while let Some(&id) = line.front().filter(|_| !repairs.waits()) {
             let Some(connection) = connections.get_mut(&id) else {
                 line.pop_front();
                 continue;
@@ -245,9 +227,8 @@ impl Endpoints {
                 break;
             }
             line.pop_front();
-            if let Some((number, load)) = connection.next_load(index(way), most) {
-                let segment = Segment { stream: id, number, losses: 0, load };
-                direction.offer(now, segment.load.bytes(), Piece::Segment(segment));
+            if let Some(segment) = connection.next_segment(index(way), most) {
+                direction.offer(now, segment.load.bytes(), Piece::Segment(id, segment));
             }
             if connection.joins(index(way)) {
                 line.push_back(id);
@@ -260,28 +241,20 @@ impl Endpoints {
     /// Schedules retransmissions for pieces of streams that the path has dropped; lost datagrams are gone.
     fn resend_lost(&mut self, way: Way) {
         while let Some((at, piece)) = self.wan.direction_mut(way).pop_lost() {
-            if let Piece::Segment(segment) = piece {
-                self.resend(way, at, segment);
+            if let Piece::Segment(id, segment) = piece {
+                self.resend(way, at, id, segment);
             }
         }
     }
 
-    /// Schedules the retransmission of a segment that left the link at `left` and did not arrive: after a round trip,
-    /// and twice as long each further time.
-    fn resend(&mut self, way: Way, left: Timestamp, mut segment: Segment) {
-        let delays = WAYS.iter().map(|&way| self.wan.direction(way).path().delay);
-        let trip = delays.fold(Duration::ZERO, Duration::saturating_add);
-        let wait =
-            trip.max(SHORTEST).saturating_mul(1 << segment.losses.min(20)).min(LONGEST_REPAIR.max(trip));
-        segment.losses += 1;
-        self.serial += 1;
-        self.outgoing[index(way)].lost.insert((left + wait, self.serial), segment);
+    fn resend(&mut self, way: Way, left: Timestamp, id: u64, segment: Segment) {
+        self.outgoing[index(way)].repairs.add(left, self.wan.round_trip(), id, segment);
     }
 
     fn arrive(&mut self, way: Way, delivery: Delivery<Piece>) {
         let Delivery { packet, due, copy, flipped, bytes, offered, marked } = delivery;
-        let segment = match packet {
-            Piece::Segment(segment) => segment,
+        let (id, segment) = match packet {
+            Piece::Segment(id, segment) => (id, segment),
             Piece::Datagram { pair, bytes: packet } => {
                 let delivery = Delivery { packet, due, copy, flipped, bytes, offered, marked };
                 let inbox = self.inboxes.get_mut(&pair).map(|pair| &mut pair[index(way)]);
@@ -293,13 +266,12 @@ impl Endpoints {
         if flipped.is_some() {
             if !copy {
                 let left = due.saturating_sub(self.wan.direction(way).path().delay);
-                self.resend(way, left, segment);
+                self.resend(way, left, id, segment);
             }
             return;
         }
-        let id = segment.stream;
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let answers = connection.arrive(index(way), segment.number, segment.load);
+        let answers = connection.arrive(index(way), segment);
         self.woken.extend(connection.wake_reader(index(way)));
         self.woken.extend(connection.wake_writer(index(way.back())));
         if answers && connection.joins(index(way.back())) {
@@ -308,19 +280,8 @@ impl Endpoints {
     }
 }
 
-/// Returns the longest segment. Where a packet may be lost or takes time on the link, it is one packet.
-fn longest(path: &PathConfig) -> usize {
-    let whole = path.bottleneck == Bottleneck::NONE && path.check_stream().is_ok();
-    let most = if whole { 64 << 10 } else { 1_448 };
-    most.min(usize::try_from(path.most_bytes).unwrap_or(most)).max(1)
-}
-
 pub(crate) fn index(way: Way) -> usize {
     if way == Way::Up { 0 } else { 1 }
 }
 
 const WAYS: [Way; 2] = [Way::Up, Way::Down];
-/// The shortest time after which a loss is noticed.
-const SHORTEST: Duration = Duration::from_millis(1);
-/// The longest time between two retransmissions (RFC 6298, section 2.5).
-const LONGEST_REPAIR: Duration = Duration::from_secs(60);

@@ -7,7 +7,8 @@
 //!
 //! The end of the stream stays behind its last byte all the way.
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 
 /// One direction of a connection.
@@ -23,11 +24,21 @@ pub(crate) struct Flow {
     end_is_sent: bool,
     /// The number of bytes taken, on the path and in the backlog.
     held: usize,
+    /// The numbers of the next segment to send, and of the next to arrive.
+    sent: u64,
+    expected: u64,
+    /// Segments that arrived before one that precedes them.
+    early: BTreeMap<u64, Load>,
     backlog: VecDeque<Box<[u8]>>,
     backlog_bytes: usize,
     /// The bytes already written of the backlog's first piece.
     written: usize,
     arrived_end: bool,
+    /// The bytes in its pipe that are not on the path yet, and those that have arrived. They precede all others.
+    piped: u32,
+    arrived_piped: usize,
+    /// All bytes in its pipe.
+    in_pipe: usize,
     /// Whether its end has been written.
     pub(crate) is_over: bool,
 }
@@ -48,14 +59,31 @@ pub(crate) enum Load {
     Open,
     /// Bytes of its stream.
     Bytes(Box<[u8]>),
+    /// Bytes that stay in a pipe.
+    #[cfg(target_os = "linux")]
+    Piped(u32),
     /// The connection ends, in this way.
     End(End),
+}
+
+/// A piece of a stream, with its place in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    number: u64,
+    /// How often it was lost.
+    pub(crate) losses: u32,
+    pub(crate) load: Load,
 }
 
 impl Load {
     /// Returns its size on the path in bytes.
     pub(crate) fn bytes(&self) -> u32 {
-        if let Load::Bytes(bytes) = self { bytes.len() as u32 } else { 0 }
+        match self {
+            Load::Bytes(bytes) => bytes.len() as u32,
+            #[cfg(target_os = "linux")]
+            Load::Piped(bytes) => *bytes,
+            Load::Open | Load::End(_) => 0,
+        }
     }
 }
 
@@ -67,7 +95,7 @@ impl Flow {
 
     /// Returns how many bytes may be read now: none while earlier ones wait for room or for their reader.
     pub(crate) fn appetite(&self, window: usize) -> usize {
-        if self.end.is_some() || self.waits() || self.backlog_bytes > window / BACKLOG_SHARE {
+        if self.end.is_some() || self.waits() || self.unread() > window / BACKLOG_SHARE {
             return 0;
         }
         window.saturating_sub(self.held).min(MOST_TAKEN)
@@ -93,10 +121,55 @@ impl Flow {
         self.held += bytes.len();
     }
 
+    /// Says whether it holds nothing: then bytes may stay in a pipe.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held == 0 && !self.waits()
+    }
+
+    /// Adds bytes that stay in a pipe.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn take_piped(&mut self, bytes: usize) {
+        (self.piped, self.in_pipe) = (bytes as u32, bytes);
+        self.held += bytes;
+    }
+
+    /// Receives the bytes in the pipe for its reader.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn arrive_piped(&mut self, bytes: u32) {
+        self.arrived_piped += if self.is_over { 0 } else { bytes as usize };
+    }
+
+    /// Returns how many bytes of the pipe may be written.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn piped(&self) -> usize {
+        self.arrived_piped
+    }
+
+    /// Subtracts bytes of the pipe that have been written.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wrote_piped(&mut self, bytes: usize) {
+        self.held -= bytes;
+        self.arrived_piped -= bytes;
+        self.in_pipe -= bytes;
+    }
+
+    /// Says whether bytes are in its pipe.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_piped(&self) -> bool {
+        self.in_pipe > 0
+    }
+
+    /// Notes that the pipe's bytes were copied out.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn empty_pipe(&mut self) {
+        self.in_pipe = 0;
+    }
+
     /// Ends the input. A reset prevails.
     pub(crate) fn end(&mut self, end: End) {
         if end == End::Reset {
-            self.held -= self.taken.len() - self.begun;
+            self.held -= self.taken.len() - self.begun + std::mem::take(&mut self.piped) as usize;
             self.taken.clear();
             self.begun = 0;
             self.end_is_sent &= self.end == Some(End::Reset);
@@ -108,18 +181,55 @@ impl Flow {
 
     /// Says whether data waits for room on the path.
     pub(crate) fn waits(&self) -> bool {
-        self.opens || self.begun < self.taken.len() || (self.end.is_some() && !self.end_is_sent)
+        self.opens
+            || self.piped > 0
+            || self.begun < self.taken.len()
+            || (self.end.is_some() && !self.end_is_sent)
     }
 
     /// Returns the length of the next piece, of at most `most` bytes.
     pub(crate) fn next_length(&self, most: usize) -> u32 {
-        if self.opens { 0 } else { (self.taken.len() - self.begun).min(most) as u32 }
+        match self.piped {
+            _ if self.opens => 0,
+            0 => (self.taken.len() - self.begun).min(most) as u32,
+            piped => piped,
+        }
     }
 
     /// Removes and returns the next piece for the path.
-    pub(crate) fn next_load(&mut self, most: usize) -> Option<Load> {
+    pub(crate) fn next_segment(&mut self, most: usize) -> Option<Segment> {
+        let load = self.next_load(most)?;
+        self.sent += 1;
+        Some(Segment { number: self.sent - 1, losses: 0, load })
+    }
+
+    /// Takes a segment from the path, perhaps a repeated one, and returns the load if it is its turn.
+    pub(crate) fn take_in(&mut self, Segment { number, load, .. }: Segment) -> Option<Load> {
+        match number.cmp(&self.expected) {
+            Ordering::Less => return None,
+            Ordering::Greater => {
+                self.early.insert(number, load);
+                return None;
+            }
+            Ordering::Equal => self.expected += 1,
+        }
+        Some(load)
+    }
+
+    /// Returns the next load that arrived early, if it is its turn now.
+    pub(crate) fn next_early(&mut self) -> Option<Load> {
+        let load = self.early.remove(&self.expected)?;
+        self.expected += 1;
+        Some(load)
+    }
+
+    fn next_load(&mut self, most: usize) -> Option<Load> {
         if std::mem::take(&mut self.opens) {
             return Some(Load::Open);
+        }
+        #[cfg(target_os = "linux")]
+        if self.piped > 0 {
+            return Some(Load::Piped(std::mem::take(&mut self.piped)));
         }
         let length = self.next_length(most) as usize;
         if length > 0 {
@@ -158,18 +268,22 @@ impl Flow {
 
     /// Says whether bytes, or the end, wait to be written.
     pub(crate) fn wants_to_write(&self) -> bool {
-        !self.backlog.is_empty() || self.end_is_due()
+        self.has_backlog() || self.end_is_due()
     }
 
     /// Says whether bytes wait for their reader.
     #[cfg(any(target_os = "linux", feature = "tokio"))]
     pub(crate) fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty()
+        self.unread() > 0
+    }
+
+    fn unread(&self) -> usize {
+        self.backlog_bytes + self.arrived_piped
     }
 
     /// Says whether only the end is left to write.
     pub(crate) fn end_is_due(&self) -> bool {
-        self.backlog.is_empty() && self.arrived_end && !self.is_over
+        !self.has_backlog() && self.arrived_end && !self.is_over
     }
 
     /// Says whether no more bytes are accepted.
@@ -187,7 +301,7 @@ impl Flow {
     /// Discards what arrives, because its reader is gone.
     pub(crate) fn abandon(&mut self) {
         self.backlog.clear();
-        (self.backlog_bytes, self.written, self.is_over) = (0, 0, true);
+        (self.backlog_bytes, self.written, self.arrived_piped, self.is_over) = (0, 0, 0, true);
     }
 
     /// Returns the first bytes of the backlog.

@@ -3,7 +3,7 @@
 //! ```text
 //!   network near                middle: this thread               far, or a gateway's interface
 //!   ┌──────────────────┐   ┌───────────────────────────┐   ┌──────────────────┐
-//!   │ eth0 10.0.2.100 ═╪═══╪═ near ◀── Bridge ──▶ far ═╪═══╪═ eth0 10.0.2.2   │
+//!   │ eth0 10.0.2.100 ═╪═══╪═ near ◀── Relay ───▶ far ═╪═══╪═ eth0 10.0.2.2   │
 //!   └──────────────────┘   └───────────────────────────┘   └──────────────────┘
 //! ```
 //!
@@ -19,7 +19,7 @@ mod sysctls;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
@@ -35,6 +35,10 @@ use sysctls::TcpSettings;
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
 /// The address of the far end: a second network's, or a gateway's.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The near end's address of IPv6.
+pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd53, 0x54, 0, 0, 0, 0, 0, 0x100);
+/// The far end's, or a gateway's.
+pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd53, 0x54, 0, 0, 0, 0, 0, 2);
 /// The address at which a gateway offers name service.
 pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
 /// The interfaces in the middle, between which the path lies.
@@ -45,6 +49,7 @@ pub const ENDS: [&str; 2] = ["near", "far"];
 pub struct Networks {
     near: OwnedFd,
     far: Option<OwnedFd>,
+    settings: TcpSettings,
 }
 
 /// Moves this process into a user namespace of its own, with all capabilities over what it creates there.
@@ -87,23 +92,40 @@ const SETTINGS: [(&str, &str, &str); 3] = [
 ];
 
 impl Networks {
-    /// Creates the networks, with cables, addresses and routes; without `far`, a gateway must bring its own interface.
+    /// Creates the networks, still without cables; without `far`, a gateway must bring its own interface.
     ///
     /// # Errors
     /// The system's error, and the step that failed.
     pub fn make(far: bool) -> io::Result<Self> {
-        let doing = |what: &'static str| {
-            move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
-        };
         let new = || unshare_network().and_then(|()| own()).map_err(doing("making a network"));
         let settings = TcpSettings::read();
         let (near, far) = (new()?, far.then(new).transpose()?);
         unshare_network().and_then(|()| tune()).map_err(doing("setting up the middle"))?;
-        join(ENDS[0], &near, NEAR, FAR, &settings).map_err(doing("setting up the near end"))?;
-        if let Some(far) = &far {
-            join(ENDS[1], far, FAR, NEAR, &settings).map_err(doing("setting up the far end"))?;
+        Ok(Networks { near, far, settings })
+    }
+
+    /// Lays cables, with addresses and routes.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn lay(&self) -> io::Result<()> {
+        let Networks { near, far, settings } = self;
+        join(ENDS[0], near, NEAR, FAR, settings).map_err(doing("setting up the near end"))?;
+        if let Some(far) = far {
+            join(ENDS[1], far, FAR, NEAR, settings).map_err(doing("setting up the far end"))?;
+            // A kernel without IPv6 has no such addresses, and needs none.
+            let _ = within(far, None, || speak_v6(FAR_V6, NEAR_V6))
+                .and_then(|()| within(near, None, || speak_v6(NEAR_V6, FAR_V6)));
         }
-        Ok(Networks { near, far })
+        Ok(())
+    }
+
+    /// Gives the near end IPv6, for a gateway that carries it outside.
+    ///
+    /// # Errors
+    /// The system's error, as where a kernel has no IPv6.
+    pub fn add_v6(&self) -> io::Result<()> {
+        within(&self.near, None, || speak_v6(NEAR_V6, FAR_V6))
     }
 
     /// Runs `act` in the near network, for instance to start a program there; with `processes`, also in that PID
@@ -133,6 +155,11 @@ impl Networks {
     }
 }
 
+/// Names the step in which an error has come.
+fn doing(what: &'static str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
 /// Creates a cable to another network, with an address at its end and TCP's settings.
 fn join(
     end: &str,
@@ -150,10 +177,20 @@ fn join(
     lay::switch_on(end)?;
     within(network, None, || {
         lay::switch_on("lo")?;
-        lay::give_address("eth0", address, 24)?;
+        lay::give_address("eth0", address.into(), 24)?;
         lay::switch_on("eth0")?;
-        lay::default_route(other)
+        lay::default_route(other.into())
     })
+}
+
+/// Gives this network's end of the cable an address of IPv6, and nothing that speaks without being asked.
+fn speak_v6(address: Ipv6Addr, other: Ipv6Addr) -> io::Result<()> {
+    for (name, value) in [("accept_ra", "0"), ("addr_gen_mode", "1"), ("disable_ipv6", "0")] {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/eth0/{name}"), value);
+    }
+    let _ = fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
+    lay::give_address("eth0", address.into(), 64)?;
+    lay::default_route(other.into())
 }
 
 /// Runs `act` in another network, and starts processes in another PID namespace, on a thread of its own, since a thread
@@ -181,8 +218,8 @@ fn own() -> io::Result<OwnedFd> {
     File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
 }
 
-/// Sets up this network. IPv6 is off: nothing there uses it, and its own packets would be counted. `ping` works without
-/// a capability. Settings that a kernel lacks are skipped.
+/// Sets up this network. IPv6 is off until the interface has an address: its own packets would be counted. `ping` works
+/// without a capability. Settings that a kernel lacks are skipped.
 fn tune() -> io::Result<()> {
     let group = getegid();
     for (name, value) in [

@@ -25,11 +25,14 @@
 //! The queue's marks are written into IPv4 and IPv6 packets with an ECN-capable transport (RFC 3168). Other packets
 //! stay unmarked, and are not dropped instead.
 
+mod beside;
 mod bridge;
 mod claimed;
 mod mark;
+mod only;
 mod problem;
 
-pub use bridge::{Bridge, BridgeConfig, BridgeStats};
+pub use bridge::{BridgeConfig, BridgeStats};
 pub use claimed::Claimed;
+pub use only::{Only, OnlyError};
 pub use problem::Problem;

@@ -15,9 +15,8 @@
 //!
 //! - [`Wan`] and [`Direction`] are the model: packets in, packets out, time as an argument, no clock and no I/O.
 //!   [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] the results.
-//! - `udp::Relay` and `tcp::Relay` (Linux) run the same model between sockets, for any number of clients;
-//!   `interfaces::Bridge` runs it, with privileges, between two interfaces, for any traffic; and `inside` creates
-//!   networks in which that needs no privileges.
+//! - `Relay` (Linux) runs the same model between sockets, of datagrams or of streams, for any number of clients; or, with
+//!   privileges, between two interfaces, for any traffic; and `inside` creates networks in which that needs no privileges.
 //!
 //! - `tokio` (feature of the same name) puts streams and datagrams of tokio behind a path, on a clock that can be paused.
 //!
@@ -42,8 +41,8 @@
 //!   each direction; use ns-3 or the like.
 //! - **You need a radio channel, not its effects.** A recording ([`DeliveryTrace`]) and loss in bursts
 //!   ([`GilbertElliott`]) are effects.
-//! - **You need delays of microseconds in real time.** The relay is as late as its wake-ups, some 20 to 100 µs on a
-//!   common machine; `lateness_ns` of [`Measured`] has the distribution. Virtual time has no such limit.
+//! - **You need delays of microseconds in real time.** The relay is late by its wake-ups, tens of microseconds on an
+//!   idle machine; `lateness_ns` of [`Measured`] has the distribution. Virtual time has no such limit.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -63,14 +62,17 @@ mod incidence;
 pub mod inside;
 #[cfg(target_os = "linux")]
 pub mod interfaces;
-#[cfg(target_os = "linux")]
-mod live;
 mod loss;
 mod path;
 mod probability;
 #[doc(hidden)]
+#[cfg(any(test, feature = "checks"))]
 pub mod properties;
 mod queue;
+#[cfg(target_os = "linux")]
+mod relay;
+#[cfg(any(target_os = "linux", feature = "tokio"))]
+mod repairs;
 mod scenario;
 mod slots;
 #[cfg(target_os = "linux")]
@@ -99,17 +101,17 @@ pub use direction::{Admission, Delivery, Direction, Traits};
 pub use distribution::{DelayTable, DelayTableError};
 #[doc(inline)]
 pub use incidence::Incidence;
-#[cfg(target_os = "linux")]
 #[doc(inline)]
-pub use live::{Carried, Ended};
-#[doc(inline)]
-pub use loss::{GilbertElliott, Loss};
+pub use loss::{FourStates, GilbertElliott, Loss};
 #[doc(inline)]
 pub use path::{PathConfig, PathError};
 #[doc(inline)]
 pub use probability::{Probability, ProbabilityError};
 #[doc(inline)]
 pub use queue::{Backlog, Limit, Queue};
+#[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use relay::{Carried, EdgeStats, Ended, Relay};
 #[doc(inline)]
 pub use scenario::Scenario;
 #[doc(inline)]

@@ -221,18 +221,16 @@ impl PathConfig {
         if let Some(Slots { least, most, .. }) = self.slots.filter(|slots| slots.most < slots.least) {
             return Err(PathError::Slots { least, most });
         }
-        Ok(())
+        if let Loss::FourStates(chain) = self.loss { chain.check() } else { Ok(()) }
     }
 
     /// Checks that a stream of bytes can cross the path. Its bytes have been acknowledged, so they can only be late and
-    /// slow.
+    /// slow: those that are lost come later.
     ///
     /// # Errors
     /// [`PathError::Stream`], which names the impairment; otherwise as [`check`](Self::check).
     pub fn check_stream(&self) -> Result<(), PathError> {
         let unfit = [
-            (self.outage, "an outage"),
-            (self.loss != Loss::None, "loss"),
             (self.jitter.reorders, "jitter that reorders"),
             (self.reorder.is_some(), "reordering"),
             (self.duplicate.share != Probability::NEVER, "duplicates"),
@@ -244,6 +242,23 @@ impl PathConfig {
             Some((_, what)) => Err(PathError::Stream { what }),
             None => self.check(),
         }
+    }
+
+    /// Says whether everything passes at once.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_wire(&self) -> bool {
+        self.delay.is_zero() && !self.looks_at_packets()
+    }
+
+    /// Returns the longest piece of a stream: a packet, where packets take time on the link or meet fates of their own.
+    #[cfg(any(target_os = "linux", feature = "tokio"))]
+    pub(crate) fn longest_piece(&self) -> usize {
+        let is_free =
+            PathConfig { bottleneck: Bottleneck::NONE, loss: Loss::None, outage: false, ..self.clone() }
+                == *self
+                && self.check_stream().is_ok();
+        let most = if is_free { LONGEST_PIECE } else { SEGMENT };
+        most.min(usize::try_from(self.most_bytes).unwrap_or(most)).max(1)
     }
 
     /// Returns the shortest delay.
@@ -290,6 +305,15 @@ pub enum PathError {
         /// The longest, which may not be below.
         most: Duration,
     },
+    /// The changes from one state of [`FourStates`](crate::FourStates) add up to more than one.
+    Chances {
+        /// The names of both.
+        names: &'static str,
+        /// The first.
+        one: Probability,
+        /// The other.
+        other: Probability,
+    },
     /// The overhead is larger than any header.
     Overhead {
         /// The number that was asked for.
@@ -306,7 +330,7 @@ impl fmt::Display for PathError {
             PathError::Stream { what } => {
                 write!(
                     f,
-                    "a TCP stream cannot have {what}: delay, jitter in order, slots, rate and queue are what it can have"
+                    "a TCP stream cannot have {what}: delay, jitter in order, slots, rate, queue and loss are what it can have"
                 )
             }
             PathError::Round { period, last } => {
@@ -322,6 +346,9 @@ impl fmt::Display for PathError {
                     "slots from {least:?} to {most:?} apart; the longest time is not below the shortest"
                 )
             }
+            PathError::Chances { names, one, other } => {
+                write!(f, "{names} are {one} and {other}; together they are at most 1")
+            }
             PathError::Overhead { bytes } => {
                 write!(f, "an overhead of {bytes} bytes; a packet's is at most {MOST_OVERHEAD}")
             }
@@ -332,3 +359,9 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 const MOST_OVERHEAD: u32 = 65_535;
+/// The bytes of a piece on a limited path: TCP's segment over Ethernet.
+#[cfg(any(target_os = "linux", feature = "tokio"))]
+const SEGMENT: usize = 1_448;
+/// The bytes of a piece on an unlimited one.
+#[cfg(any(target_os = "linux", feature = "tokio"))]
+const LONGEST_PIECE: usize = 64 << 10;

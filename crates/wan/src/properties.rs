@@ -5,9 +5,9 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::{
-    Aqm, Bottleneck, Change, CodelConfig, DelayTable, Delivery, DeliveryTrace, Direction, FqCodelConfig,
-    GilbertElliott, Incidence, Jitter, Limit, Loss, PathConfig, PieConfig, Probability, Queue, Scenario,
-    Slots, Spread, Traits, Way,
+    Aqm, Bottleneck, Change, CodelConfig, DelayTable, Delivery, DeliveryTrace, Direction, FourStates,
+    FqCodelConfig, GilbertElliott, Incidence, Jitter, Limit, Loss, PathConfig, PieConfig, Probability, Queue,
+    Scenario, Slots, Spread, Traits, Way,
 };
 
 /// Any bytes are a valid trace, or refused with a line number; and a link that follows the trace passes everything in
@@ -148,10 +148,15 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         1 => Limit::Bytes(u64::from(byte) * 40),
         _ => Limit::Time(micros(byte)),
     };
-    let loss = match bytes[2] % 3 {
+    let loss = match bytes[2] % 4 {
         0 => Loss::None,
         1 => Loss::Random(share(bytes[3])),
-        _ => Loss::GilbertElliott(GilbertElliott::bursts(share(bytes[2]), share(bytes[3]))),
+        2 => Loss::GilbertElliott(GilbertElliott::bursts(share(bytes[2]), share(bytes[3]))),
+        _ => Loss::FourStates(FourStates {
+            p31: share(bytes[2] / 2),
+            p32: share(bytes[3] / 2),
+            ..FourStates::new(share(bytes[3]))
+        }),
     };
     let spread = match bytes[4] % 5 {
         0 => Spread::Uniform,

@@ -228,6 +228,13 @@ impl Timeline {
         Some(begin + after).filter(|&at| at < Timestamp::MAX)
     }
 
+    /// Makes all further changes sooner by this time, unless they would have begun before the clock did.
+    pub(crate) fn hurry(&mut self, by: Duration) -> bool {
+        let nanos = u64::try_from(by.as_nanos()).ok().and_then(|by| self.begin.as_nanos().checked_sub(by));
+        self.begin = nanos.map_or(self.begin, Timestamp::from_nanos);
+        nanos.is_some()
+    }
+
     /// Returns the path at `now`, given the path at the timeline's position.
     pub(crate) fn path_at(&self, now: Timestamp, path: &PathConfig) -> PathConfig {
         let mut ahead = self.clone();

@@ -31,5 +31,4 @@
 
 mod relay;
 
-pub use relay::Relay;
 pub use softtimers_net::relay::{ClientLimits, NotSent, RelayConfig, RelayStats};

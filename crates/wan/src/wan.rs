@@ -114,6 +114,12 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).pop_due(now).map(|delivery| (way, delivery))
     }
 
+    /// Returns the time there and back without jitter.
+    #[cfg(any(target_os = "linux", feature = "tokio"))]
+    pub(crate) fn round_trip(&self) -> std::time::Duration {
+        self.up.path().delay.saturating_add(self.down.path().delay)
+    }
+
     /// Changes the path in one direction from `now` on: see [`Direction::set`].
     ///
     /// # Errors
@@ -134,6 +140,18 @@ impl<T: Clone> Wan<T> {
         self.up.follow(up);
         self.down.follow(down);
         Ok(())
+    }
+
+    /// Makes the next change of a scenario at `now`, and all that follow sooner by as much. Returns whether there was one.
+    pub fn skip(&mut self, now: Timestamp) -> bool {
+        // What has left until now leaves by the path of before.
+        self.up.advance(now);
+        self.down.advance(now);
+        let next =
+            [&self.up, &self.down].into_iter().filter_map(|direction| direction.next_change(now)).min();
+        let by = next.map(|next| next.saturating_duration_since(now));
+        // Both have begun at the same time.
+        by.is_some_and(|by| self.up.hurry(by) & self.down.hurry(by))
     }
 
     /// Returns one direction, with its settings, counts and measurements.

@@ -9,9 +9,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-use softtimers_wan::tcp::{Relay, StreamConfig, StreamLimits, StreamStats};
+use softtimers_wan::tcp::{StreamConfig, StreamLimits, StreamStats};
+use softtimers_wan::toxic::{Dose, Toxic};
 use softtimers_wan::{
-    Bottleneck, Counters, Loss, PathConfig, PathError, Probability, Queue, Wan, WanBuilder, Way,
+    Bottleneck, Carried, Counters, EdgeStats, Loss, PathConfig, PathError, Probability, Queue, Relay,
+    Scenario, Wan, WanBuilder, Way,
 };
 
 /// A relay in a thread of its own, which ends with the test.
@@ -25,12 +27,14 @@ fn start(config: StreamConfig, path: WanBuilder) -> Running {
     let (stop, stopped) = UnixStream::pair().unwrap();
     let (say, hear) = mpsc::channel();
     let thread = thread::spawn(move || {
-        let mut relay = Relay::bind(config, path).unwrap();
+        let mut relay = Relay::tcp(config, path).unwrap();
         relay.watch(&stopped, 7).unwrap();
-        say.send(relay.local_addr()).unwrap();
+        say.send(relay.local_addr().unwrap()).unwrap();
         let until = relay.now() + Duration::from_secs(60);
-        relay.run_observed(Some(until), |piece| assert!(piece.due <= piece.left)).unwrap();
-        (relay.stats(), [Way::Up, Way::Down].map(|way| relay.counters(way)))
+        let observe = |piece: &Carried| assert!(piece.due <= piece.left + LEAD, "{piece:?}");
+        relay.run_observed(Some(until), observe).unwrap();
+        let EdgeStats::Tcp(stats) = relay.stats() else { panic!("it relays streams") };
+        (stats, [Way::Up, Way::Down].map(|way| relay.counters(way)))
     });
     Running { address: hear.recv_timeout(WAIT).unwrap(), stop, thread }
 }
@@ -40,16 +44,21 @@ impl Running {
         patient(TcpStream::connect(self.address).unwrap())
     }
 
-    fn finish(mut self) -> (StreamStats, [Counters; 2]) {
-        self.stop.write_all(b"x").unwrap();
-        let (stats, ways) = self.thread.join().unwrap();
-        let StreamStats { connections, opened, closed, reset, expired, .. } = stats;
-        assert_eq!(opened, u64::from(connections) + closed + reset + expired, "{stats:?}");
+    fn finish(self) -> (StreamStats, [Counters; 2]) {
+        let (stats, ways) = self.end();
         for counters in ways {
             // What a stream is promised: the path has lost nothing of it.
             assert_eq!(counters.queue_drops + counters.overflowed + counters.lost, 0, "{counters:?}");
             assert_eq!(counters.offered, counters.delivered + counters.held);
         }
+        (stats, ways)
+    }
+
+    fn end(mut self) -> (StreamStats, [Counters; 2]) {
+        self.stop.write_all(b"x").unwrap();
+        let (stats, ways) = self.thread.join().unwrap();
+        let StreamStats { connections, opened, closed, reset, expired, .. } = stats;
+        assert_eq!(opened, u64::from(connections) + closed + reset + expired, "{stats:?}");
         (stats, ways)
     }
 }
@@ -83,6 +92,8 @@ fn rest(mut socket: &TcpStream) -> Vec<u8> {
 }
 
 const WAIT: Duration = Duration::from_secs(20);
+/// No send begins sooner before it is due.
+const LEAD: Duration = Duration::from_micros(20);
 
 /// Four connections at once over a slow path with a queue of five: every byte, in order, both ways; and all of
 /// them together are no faster than the link.
@@ -185,6 +196,60 @@ fn a_reset_and_a_refusal_are_passed_on() {
     assert_eq!((stats.opened, stats.reset, stats.upstream_refused), (2, 2, 1), "{stats:?}");
 }
 
+/// Over a wire bytes stay in the kernel, where a socket tells its error only once: a reset is none the less no end in order.
+#[test]
+fn a_reset_is_passed_on_over_a_wire() {
+    let (listener, config) = listener();
+    let relay = start(config, Wan::builder());
+    for client_resets in [true, false] {
+        let (client, server) = (relay.connect(), accept(&listener));
+        let [mut resets, mut waits] = if client_resets { [client, server] } else { [server, client] };
+        // What is closed with something unread is reset.
+        waits.write_all(&[1; 5_000]).unwrap();
+        resets.read_exact(&mut [0; 1]).unwrap();
+        drop(resets);
+        let outcome = waits.read(&mut [0; 9]);
+        assert_eq!(outcome.map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset), "{client_resets}");
+    }
+    let (stats, _) = relay.finish();
+    assert_eq!((stats.opened, stats.reset), (2, 2), "{stats:?}");
+}
+
+/// What stays in the kernel counts as what is copied does.
+#[test]
+fn no_piece_over_a_wire_is_longer_than_the_window_or_the_path_holds() {
+    let (listener, mut config) = listener();
+    config.limits.window = 50_000;
+    let mut relay = Relay::tcp(config, Wan::builder()).unwrap();
+    relay.set(Way::Down, PathConfig::default().hold(100, 30_000)).unwrap();
+    let client = patient(TcpStream::connect(relay.local_addr().unwrap()).unwrap());
+    let sent = noise(4, 2 << 20);
+    let bytes = sent.clone();
+    let echo = thread::spawn(move || {
+        let mut socket = accept(&listener);
+        std::io::copy(&mut socket.try_clone().unwrap(), &mut socket).unwrap();
+    });
+    let reader = client.try_clone().unwrap();
+    let reading = thread::spawn(move || rest(&reader));
+    let writing = thread::spawn(move || {
+        (&client).write_all(&bytes).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+    });
+    let (begin, mut longest) = (relay.now(), [0; 2]);
+    while !reading.is_finished() && relay.now() < begin + WAIT {
+        let until = relay.now() + Duration::from_millis(10);
+        let observe = |piece: &Carried| {
+            let longest = &mut longest[usize::from(piece.way == Way::Down)];
+            *longest = piece.bytes.max(*longest);
+        };
+        relay.run_observed(Some(until), observe).unwrap();
+    }
+    assert!(reading.join().unwrap() == sent, "bytes differ");
+    writing.join().unwrap();
+    echo.join().unwrap();
+    assert!(longest[0] <= 50_000 && longest[1] <= 30_000, "{longest:?}");
+}
+
 /// The third of two is reset at once; those on which nothing moves are, after their time.
 #[test]
 fn connections_are_limited_in_number_and_in_idleness() {
@@ -241,15 +306,107 @@ fn a_reader_that_waits_stops_its_sender_only() {
     relay.finish();
 }
 
+/// Over a wire nothing is copied; a path and toxics that come meanwhile treat what passes from then on, and a reader that waits
+/// stops its sender.
+#[test]
+fn bytes_that_stay_in_the_kernel_arrive_whole() {
+    let (listener, config) = listener();
+    let mut relay = Relay::tcp(config, Wan::builder()).unwrap();
+    let mut client = patient(TcpStream::connect(relay.local_addr().unwrap()).unwrap());
+    let sent = noise(9, 24 << 20);
+    let (bytes, halves) = (sent.clone(), mpsc::channel());
+    let sending = thread::spawn(move || {
+        client.write_all(&bytes).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        rest(&client)
+    });
+    let receiving = thread::spawn(move || {
+        let mut socket = accept(&listener);
+        let mut got = vec![0; 12 << 20];
+        socket.read_exact(&mut got).unwrap();
+        halves.0.send(()).unwrap();
+        got.extend(rest(&socket));
+        socket.write_all(b"answer").unwrap();
+        got
+    });
+    let toxic = Toxic::Slicer { average_size: 30_000, size_variation: 9_000, delay: Duration::ZERO };
+    let slice = Dose { id: 1, revision: 0, toxic, toxicity: Probability::ALWAYS };
+    let (begin, mut is_slow, mut longest) = (relay.now(), false, 0);
+    while !sending.is_finished() && relay.now() < begin + WAIT {
+        let until = relay.now() + Duration::from_millis(10);
+        relay.run_observed(Some(until), |piece| longest = longest.max(piece.bytes)).unwrap();
+        if !is_slow && halves.1.try_recv().is_ok() {
+            is_slow = true;
+            relay.set_toxics(Way::Up, vec![slice]);
+            relay.set(Way::Up, PathConfig::default().delay(Duration::from_millis(3))).unwrap();
+        }
+    }
+    assert!(is_slow && receiving.join().unwrap() == sent, "bytes differ");
+    assert_eq!(sending.join().unwrap(), b"answer");
+    let up = relay.counters(Way::Up);
+    assert_eq!(up.delivered_bytes, sent.len() as u64);
+    // Twelve of 24 MiB came in pieces of up to one.
+    assert!(up.delivered < 1_000, "{up:?}");
+}
+
+/// A segment that is lost stalls its stream until it is sent again; every byte arrives, in order, and the ends do.
+#[test]
+fn a_loss_is_a_stall_and_no_byte_is_missing() {
+    let (listener, config) = listener();
+    let lossy =
+        PathConfig::default().delay(Duration::from_millis(1)).loss(Loss::Random(Probability::once_in(4)));
+    let relay = start(config, Wan::builder().both(lossy).seed(3));
+    let sent = noise(5, 400_000);
+    let mut client = relay.connect();
+    let echo = thread::spawn(move || {
+        let mut socket = accept(&listener);
+        std::io::copy(&mut socket.try_clone().unwrap(), &mut socket).unwrap();
+    });
+    let reader = client.try_clone().unwrap();
+    let reading = thread::spawn(move || rest(&reader));
+    client.write_all(&sent).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert!(reading.join().unwrap() == sent, "bytes differ");
+    echo.join().unwrap();
+    let (stats, ways) = relay.end();
+    let lost = ways.map(|counters| counters.lost);
+    assert!(lost.iter().all(|&lost| lost > 50), "{ways:?}");
+    assert_eq!((stats.resent, stats.closed), (lost.iter().sum(), 1), "{stats:?}");
+}
+
+/// Nothing passes in an outage, and everything after it.
+#[test]
+fn an_outage_holds_a_stream_up() {
+    let (listener, config) = listener();
+    let scenario = Scenario::default().outage(Duration::ZERO, Some(Way::Up), Duration::from_millis(300));
+    let mut relay = Relay::tcp(config, Wan::builder()).unwrap();
+    relay.play(&scenario).unwrap();
+    let begin = relay.now();
+    let mut client = patient(TcpStream::connect(relay.local_addr().unwrap()).unwrap());
+    client.write_all(b"hello").unwrap();
+    let server = thread::spawn(move || {
+        let mut buffer = [0; 5];
+        accept(&listener).read_exact(&mut buffer).unwrap();
+        (Monotonic.now(), buffer)
+    });
+    while !server.is_finished() && relay.now() < begin + WAIT {
+        relay.run(Some(relay.now() + Duration::from_millis(20))).unwrap();
+    }
+    assert!(server.is_finished());
+    let (at, got) = server.join().unwrap();
+    assert_eq!(&got, b"hello");
+    assert!(at >= begin + Duration::from_millis(300));
+}
+
 #[test]
 fn what_a_stream_cannot_have_is_refused() {
     let (_listener, config) = listener();
-    let lossy = PathConfig::default().loss(Loss::Random(Probability::once_in(9)));
-    let error = Relay::bind(config, Wan::builder().up(lossy.clone())).unwrap_err();
+    let twice = PathConfig::default().duplicate(Probability::once_in(9));
+    let error = Relay::tcp(config, Wan::builder().up(twice.clone())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("cannot have loss"), "{error}");
-    let mut relay = Relay::bind(config, Wan::builder()).unwrap();
-    assert_eq!(relay.set(Way::Down, lossy), Err(PathError::Stream { what: "loss" }));
+    assert!(error.to_string().contains("cannot have duplicates"), "{error}");
+    let mut relay = Relay::tcp(config, Wan::builder()).unwrap();
+    assert_eq!(relay.set(Way::Down, twice), Err(PathError::Stream { what: "duplicates" }));
     let itself = StreamConfig { listen: config.upstream, ..config };
-    assert!(Relay::bind(itself, Wan::builder()).is_err());
+    assert!(Relay::tcp(itself, Wan::builder()).is_err());
 }

@@ -9,9 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use example_harness::Spacing;
-use softtimers_wan::Carried;
-use softtimers_wan::udp::{Relay, RelayConfig};
-use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
+use softtimers_wan::udp::RelayConfig;
+use softtimers_wan::{Bottleneck, Carried, Counters, PathConfig, Queue, Relay, Wan, Way};
 
 use crate::client::ROOM;
 
@@ -39,9 +38,9 @@ impl Path {
                 .up(delayed.clone())
                 .down(delayed.bottleneck(link).queue(Queue::packets(QUEUE)));
             let config = RelayConfig { recv_buffer: ROOM, ..RelayConfig::to(server) };
-            let mut relay = Relay::bind(config, path)?;
+            let mut relay = Relay::udp(config, path)?;
             relay.watch(&stopped, 1)?;
-            let _ = say.send(relay.local_addr());
+            let _ = say.send(relay.local_addr().ok_or(io::ErrorKind::AddrNotAvailable)?);
             let mut spacing = Spacing::new(Duration::from_nanos(1_200 * 8 * 1_000_000_000 / RATE));
             let until = relay.now() + Duration::from_secs(600);
             relay.run_observed(Some(until), |packet: &Carried| {

@@ -2,7 +2,7 @@
 //! papers/Cargo.toml --bench null_events [-- --seconds 6]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
 //!
 //! The cost is the throughput that the loop loses: the same saturated echo server with events and without, in turns of
-//! 10 ms ([`softtimers_trials::events`] describes the comparison).
+//! 10 ms ([`softtimers_contest::events`] describes the comparison).
 //!
 //! softtimers' loop passes its trigger states, and one whose timer is a descriptor polls it:
 //!
@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers::Rate;
+use softtimers_contest::events::{Contests, PLAIN};
+use softtimers_contest::turns::engine;
 use softtimers_load::turns::Contender;
 use softtimers_papers_bench::bench::{self, Done, Section};
 use softtimers_trials::bar::Bar;
-use softtimers_trials::events::{Contests, PLAIN};
 use softtimers_trials::result::Table;
-use softtimers_trials::turns::engine;
 
 /// The contenders with events, by name, each with the same contender without.
 const EVENTS: [(usize, &str, usize); 4] = [

@@ -128,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn long_help_ends_with_examples() {
-        checks::long_help_ends_with_examples(&Cli::command(), fields);
+    fn long_help_begins_with_examples() {
+        checks::long_help_begins_with_examples(&Cli::command(), fields);
     }
 
     fn page(names: &[&str]) -> Result<String, Failure> {

@@ -470,6 +470,7 @@ fn what_cannot_be_is_refused() {
         ("sim livelock --sweep quota", &["'quota'", "NAME=A,B"]),
         ("sim livelock --sweep nosuch=1", &["nosuch", "no such parameter", "kernel, rate"]),
         ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),
+        ("sim livelock --sweep quota=9..1", &["quota=9..1", "FROM..TO"]),
         ("sim livelock --quota 5 --sweep quota=5", &["quota is set already"]),
         ("sim livelock --part 3/2", &["'3/2'", "3/16"]),
         ("sim livelock --part 1/2 --threads 0", &["'0'", "from 1 to 1024"]),

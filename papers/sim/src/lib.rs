@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
+mod choice;
 pub mod constants;
 pub mod csv;
 mod engine;
@@ -48,6 +49,7 @@ mod sweep;
 mod table;
 mod typed;
 
+pub use choice::Choice;
 pub use engine::{Engine, Steps, Streams, Watch};
 pub use experiment::{ALWAYS, Experiment, RunError};
 #[doc(no_inline)]

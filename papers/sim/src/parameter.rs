@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use softtimers_core::Trace;
 
+use crate::choice::Choice;
 use crate::constants::Machine;
 use crate::machine::{Hardware, Origin};
 use crate::setting::{Kind, Setting};
@@ -96,24 +97,30 @@ impl Parameter {
         Parameter::new(name, about, kind, Setting::Time(default))
     }
 
-    /// Declares a choice among words, of which the first is the default.
-    pub const fn choice(name: &'static str, about: &'static str, words: &'static [&'static str]) -> Self {
-        Parameter::choice_or(name, about, words, words[0])
+    /// Declares a choice among the words of a type, of which the first is the default.
+    pub const fn choice<C: Choice>(name: &'static str, about: &'static str) -> Self {
+        Parameter::choice_or::<C>(name, about, C::WORDS[0])
     }
 
-    /// Declares a choice among words with another default than the first.
-    pub const fn choice_or(
+    /// Declares a choice with another default than the first word.
+    pub const fn choice_or<C: Choice>(
         name: &'static str,
         about: &'static str,
-        words: &'static [&'static str],
         default: &'static str,
     ) -> Self {
-        Parameter::new(name, about, Kind::Choice(words), Setting::Choice(default))
+        assert!(C::WORDS.len() == C::VALUES.len(), "each word of a choice has a value");
+        Parameter::new(name, about, Kind::Choice(C::WORDS), Setting::Choice(default))
+    }
+
+    /// Declares a choice among names of data, such as figures of a paper, of which the first is the default. No code
+    /// depends on which it is: [`Parameters::word`] finds the data.
+    pub const fn name_of(name: &'static str, about: &'static str, words: &'static [&'static str]) -> Self {
+        Parameter::new(name, about, Kind::Choice(words), Setting::Choice(words[0]))
     }
 
     /// Declares a choice between `no`, which is the default, and `yes`.
     pub const fn switch(name: &'static str, about: &'static str) -> Self {
-        Parameter::choice(name, about, &["no", "yes"])
+        Parameter::choice::<bool>(name, about)
     }
 
     /// Declares a recording; there is none unless one is given.
@@ -243,8 +250,15 @@ impl Parameters {
         }
     }
 
-    /// Returns the chosen word.
-    pub fn choice(&self, name: &str) -> &'static str {
+    /// Returns the chosen value.
+    pub fn choice<C: Choice>(&self, name: &str) -> C {
+        let word = self.word(name);
+        let value = C::WORDS.iter().position(|known| *known == word).map(|place| C::VALUES[place]);
+        value.unwrap_or_else(|| panic!("parameter {name} is {word}, none of {:?}", C::WORDS))
+    }
+
+    /// Returns the chosen word, for a cell of a table.
+    pub fn word(&self, name: &str) -> &'static str {
         match self.of(name) {
             Setting::Choice(word) => word,
             other => panic!("parameter {name} is no choice but {other:?}"),
@@ -253,7 +267,7 @@ impl Parameters {
 
     /// Returns whether a switch is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.choice(name) == "yes"
+        self.choice(name)
     }
 
     /// Returns the packets of a recording, if one was given.

@@ -2,6 +2,8 @@
 //!
 //! Units, and the files of recordings, are read by that program: this crate sees neither.
 
+mod range;
+
 use std::time::Duration;
 
 use crate::experiment::Experiment;
@@ -62,7 +64,7 @@ impl Typed {
         setting.filter(|setting| kind.holds(setting)).ok_or_else(|| kind.to_string())
     }
 
-    /// Reads `NAME=A,B,…`: a parameter of the experiment or `seed`, and the values it takes.
+    /// Reads `NAME=A,B,…`: a parameter of the experiment or `seed`, and the values or ranges (`1..9`, `10us..60us:5us`) it takes.
     ///
     /// # Errors
     /// Names the value, and says what is allowed.
@@ -101,11 +103,17 @@ impl Typed {
                 return Err(format!("'{name}': no such parameter; there are {}, {SEED}", known.join(", ")));
             }
         };
-        let value = |text: &str| match self.setting(kind, text) {
-            Ok(setting) => Ok((text.to_owned(), setting)),
-            Err(why) => Err(format!("'{name}={text}': {why}")),
-        };
-        Ok(Axis { name, values: values.split(',').map(value).collect::<Result<_, _>>()? })
+        let mut axis = Axis { name, values: vec![] };
+        for text in values.split(',') {
+            let wrong = |text: &str, why: String| format!("'{name}={text}': {why}");
+            let has_ranges = !matches!(kind, Kind::Choice(_) | Kind::Trace);
+            let range = Some(text).filter(|_| has_ranges).and_then(range::values);
+            for text in range.unwrap_or_else(|| Ok(vec![text.to_owned()])).map_err(|why| wrong(text, why))? {
+                let setting = self.setting(kind, &text).map_err(|why| wrong(&text, why))?;
+                axis.values.push((text, setting));
+            }
+        }
+        Ok(axis)
     }
 }
 

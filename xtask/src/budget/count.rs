@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::names::Common;
 use crate::program;
 
 /// The sum of `crates/*/src`.
@@ -72,6 +73,13 @@ impl Sources {
             add(path, "words", words);
             add(EVERYTHING, "words", words);
         }
+        let common = Common::of_sources(&self.rust);
+        let everything = amounts.entry(EVERYTHING.to_owned()).or_default();
+        for (unit, names) in [("functions", common.functions), ("constants", common.constants)] {
+            if !names.is_empty() {
+                everything.insert(unit.to_owned(), names.len());
+            }
+        }
         amounts
     }
 }
@@ -82,7 +90,7 @@ fn is_product(path: &str) -> bool {
 
 /// Returns the folder that is counted as one: a crate, an example, or a folder of the root.
 fn package(path: &str) -> &str {
-    let depth = if ["crates/", "papers/", "bench/"].iter().any(|top| path.starts_with(top)) { 2 } else { 1 };
+    let depth = 1 + usize::from(["crates", "tools", "papers", "bench"].iter().any(|t| path.starts_with(t)));
     path.match_indices('/').nth(depth - 1).map_or(path, |(end, _)| &path[..end])
 }
 

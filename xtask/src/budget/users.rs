@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::count::{Sources, public_types};
 
 /// Crates whose public types are those of their own program, or of C and Python, whose users do not write Rust.
-const WITHOUT_RUST_USERS: &[&str] = &["crates/cli", "crates/capi", "crates/pages", "crates/python"];
+const WITHOUT_RUST_USERS: &[&str] = &["crates/cli", "crates/capi", "crates/python"];
 /// Where the arguments of people's commands are defined, and which of those files have commands that `--help` hides.
 const COMMANDS: &[&str] = &["crates/cli/src/", "papers/cli/src/"];
 const HIDDEN: &[&str] = &["crates/cli/src/commands/echo/", "crates/cli/src/commands/wan/inside/"];

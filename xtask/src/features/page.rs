@@ -136,7 +136,7 @@ fn claimed(claim: &str, root: &Path) -> String {
             let workspaces: &[&str] = if package.starts_with("softtimers-papers") {
                 &["papers"]
             } else {
-                &["crates", "papers", "bench"]
+                &["crates", "tools", "papers", "bench"]
             };
             workspaces.iter().find_map(|workspace| {
                 let path = format!("{workspace}/{directory}/tests/{target}.rs");

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use softtimers_tokio::paced_sender::PacedSender;
 use softtimers_tokio::paced_sender::{FlowConfig, Limits, QueueConfig};
-use softtimers_tokio::{PaceConfig, PacedSender, Pacer, Rate, Slack, sleep, sleep_until};
+use softtimers_tokio::{PaceConfig, Pacer, Rate, Slack, sleep, sleep_until};
 use tokio::net::UdpSocket;
 
 use crate::Load;

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use softtimers_forward::Mode;
-use softtimers_forward::overload::{Bench, Receiver};
 use softtimers_lab::bench::Done;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::{Bench, Receiver};
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;

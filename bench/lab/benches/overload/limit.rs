@@ -1,9 +1,9 @@
 //! The CPU limit, beside a computation and under a flood.
 
 use softtimers::Percent;
-use softtimers_forward::Mode;
-use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::Receiver;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::result::Table;
 

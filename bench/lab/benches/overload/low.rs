@@ -1,8 +1,8 @@
 //! Without overload: the cost of stability there. And how the modes and quotas differ.
 
-use softtimers_forward::Mode;
-use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_lab::bench::Done;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::{Bench, Offer, Point, Receiver};
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;

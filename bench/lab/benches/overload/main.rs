@@ -26,9 +26,9 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
-use softtimers_forward::{Mode, PollingPlan};
 use softtimers_lab::bench::{self, Section};
+use softtimers_load::mode::{Mode, PollingPlan};
+use softtimers_load::overload::{Bench, Offer, Point, Receiver};
 use softtimers_trials::command::Program;
 use softtimers_trials::paired::Paired;
 

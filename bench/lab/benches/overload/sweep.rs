@@ -1,8 +1,8 @@
 //! Delivered against offered, for the picture of docs/overload.md: `cargo lab publish FILE overload-curve`.
 
-use softtimers_forward::Mode;
-use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::Receiver;
 use softtimers_trials::result::Table;
 
 use super::{Effort, WORK, bench_of, offered, receiver};

@@ -19,8 +19,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers_lab::rig::hosts::{Hosts, ip, missing};
 use softtimers_measure::failure;
 use softtimers_measure::processor::Processor;
-use softtimers_wan::interfaces::{Bridge, BridgeConfig};
-use softtimers_wan::{Counters, Wan, Way};
+use softtimers_wan::interfaces::BridgeConfig;
+use softtimers_wan::{Counters, Relay, Wan, Way};
 
 use crate::path::Line;
 use crate::run::Failure;
@@ -71,8 +71,8 @@ impl Crossing {
             let _kept = cpu.map(Processor::keep).transpose()?;
             let (up, down) = line.ways()?;
             let interfaces = ["r0".to_owned(), "out".to_owned()];
-            let config = BridgeConfig { interfaces, take: false, own: false };
-            let mut bridge = Bridge::new(&config, Wan::builder().up(up).down(down))?;
+            let config = BridgeConfig::between(interfaces);
+            let mut bridge = Relay::bridge(&config, Wan::builder().up(up).down(down))?;
             bridge.watch(&stopped, 1)?;
             let _ = say.send(());
             bridge.run(Some(bridge.now() + Duration::from_secs(600)))?;

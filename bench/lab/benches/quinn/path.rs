@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_measure::processor::Processor;
-use softtimers_wan::Carried;
-use softtimers_wan::udp::{Relay, RelayConfig};
-use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
+use softtimers_wan::udp::RelayConfig;
+use softtimers_wan::{Bottleneck, Carried, Counters, PathConfig, Queue, Relay, Wan, Way};
 
 /// A slow link with a queue, and the round trip without queueing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +81,9 @@ impl Path {
             let (up, down) = line.ways()?;
             let recv_buffer = crate::run::RECEIVE_BUFFER;
             let config = RelayConfig { recv_buffer, ..RelayConfig::to(server) };
-            let mut relay = Relay::bind(config, Wan::builder().up(up).down(down))?;
+            let mut relay = Relay::udp(config, Wan::builder().up(up).down(down))?;
             relay.watch(&stopped, 1)?;
-            let _ = say.send(relay.local_addr());
+            let _ = say.send(relay.local_addr().ok_or(io::ErrorKind::AddrNotAvailable)?);
             // Half the time of a packet of 1,200 bytes.
             let apart = 1_200 * 8 * 1_000 / line.mbit / 2;
             let (mut first, mut last, mut length, mut bursts) = (None, 0, 0, vec![]);

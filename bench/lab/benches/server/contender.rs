@@ -16,7 +16,7 @@ use softtimers_measure::ticks::Ticks;
 use softtimers_trials::command::announced;
 use softtimers_trials::paired::Round;
 
-use super::Effort;
+use super::{Effort, beside};
 
 /// The measured server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +95,9 @@ impl Contender {
 
 /// The server: serves at these addresses until stdin ends, and then reports what it did.
 pub(crate) fn serve(words: &[&str]) -> Done {
+    if let Some(done) = beside::child(words) {
+        return done;
+    }
     let site = |work: &str| Done::Ok(Site::of(&FILE).with_work(Duration::from_micros(work.parse()?)));
     let (kind, number, work, addresses) = match *words {
         ["one", work] => return Ok(processes::serve(&site(work)?)?),
@@ -108,6 +111,7 @@ pub(crate) fn serve(words: &[&str]) -> Done {
     let looking = match kind {
         "spin" => Looking::Spin,
         "polled" => Looking::Polled(number.parse()?),
+        "suspended" => Looking::Suspended,
         "napi" => Looking::Napi(number.parse()?),
         "processes" => {
             let _processes = processes::start(number.parse()?, &listeners[0], &["one", work])?;

@@ -7,7 +7,8 @@
 //! | `kept` | requests/s over persistent connections: by epoll, polled with quotas of 1 to 15, by a process for each connection |
 //! | `closed` | the same with a connection for each request |
 //! | `ports` | four ports polled by one event: does each get its share, even next to a crowded one? |
-//! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, saturated, at 30 and 70%; as root |
+//! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, and nginx; as root |
+//! | `queues` | the same at 30 and 70%, at two interfaces, and flooded beside a computation; as root |
 //!
 //! The server has one CPU and the load the other one. There are enough connections to keep the plain server busy for
 //! 95% of the time; where the load is the slower side for any number, each answer gets some microseconds of additional
@@ -18,6 +19,7 @@
 //! are printed as inconclusive. A missed bar is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod contender;
 mod napi;
 mod nginx;
@@ -42,12 +44,13 @@ struct Effort {
     processors: [Processor; 2],
 }
 
-const SECTIONS: [Section<Effort>; 5] = [
+const SECTIONS: [Section<Effort>; 6] = [
     ("rates", rates::measure),
     ("kept", table::kept),
     ("closed", table::closed),
     ("ports", ports::measure),
-    ("napi", napi::measure),
+    ("napi", napi::saturated),
+    ("queues", napi::others),
 ];
 
 fn main() -> ExitCode {

@@ -1,44 +1,48 @@
-//! The interface polled by the server itself, instead of interrupts: quotas of 1 to 15 next to plain epoll, a loop that
+//! The interface polled by the server's soft events, instead of interrupts: quotas of 1 to 15 next to plain epoll, a loop that
 //! never sleeps, threaded NAPI and nginx, saturated and below.
 //!
 //! The load polls its own end of the [`Cable`], so the server's CPU handles only the server's packets. `interrupts a
 //! request` counts all those of the server's CPU.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
-use softtimers::epoll::{Epoll, Waiting};
 use softtimers_lab::bench::Done;
-use softtimers_lab::server::cable::{Cable, Receiving, SERVER, polled};
+use softtimers_lab::server::cable::{Cable, Receiving, SERVERS, polled};
 use softtimers_lab::server::client::{Answered, Load};
 use softtimers_lab::server::engine::ServerStats;
+use softtimers_lab::server::timer::Timer;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::ticks::Ticks;
+use softtimers_net::napi::Napi;
 use softtimers_trials::bar::Bar;
 use softtimers_trials::command::{Killed, announced};
 use softtimers_trials::paired::{Measured, Round};
 use softtimers_trials::result::Table;
 
-use super::Effort;
 use super::contender::{BUSY, RATE};
 use super::nginx::Nginx;
+use super::{Effort, beside};
 
 /// The server, and how its packets are received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Server {
     Epoll(Receiving),
     Spin,
-    Napi(u16),
-    Nginx,
+    Napi(u32),
+    Nginx(Receiving),
 }
 
 /// What the clients request.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     keep_alive: bool,
+    /// Cables, and interfaces of the server.
+    cables: usize,
     /// Microseconds of work per answer.
     work: u64,
     interval: Option<Duration>,
@@ -51,24 +55,32 @@ struct Trials<'a> {
     cable: Cable,
 }
 
-pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
-    let refused =
-        |error| Failure::not_possible(format_args!("per-epoll busy polling needs Linux 6.9: {error}"));
-    Epoll::new(Waiting::Pwait2)?.busy_poll().map_err(refused)?;
-    let trials = Trials { effort, cable: Cable::lay()? };
-    let mut tables = SATURATING
-        .into_iter()
-        .map(|(key, keep_alive, work)| trials.saturated(key, Asked { keep_alive, work, interval: None }))
-        .collect::<Done<Vec<_>>>()?;
-    tables.push(trials.below()?);
-    Ok(tables)
+/// The server saturated, at one interface.
+pub(crate) fn saturated(effort: &Effort) -> Done<Vec<Table>> {
+    let trials = Trials::new(effort)?;
+    SATURATING.into_iter().map(|(key, asked)| trials.saturated(key, asked)).collect()
+}
+
+/// Below saturation, with two interfaces, and beside a computation.
+pub(crate) fn others(effort: &Effort) -> Done<Vec<Table>> {
+    let trials = Trials::new(effort)?;
+    let two = trials.saturated("napi-two", Asked { cables: 2, ..KEPT })?;
+    Ok(vec![trials.below()?, two, beside::measure(effort, &trials.cable)?])
+}
+
+impl<'a> Trials<'a> {
+    fn new(effort: &'a Effort) -> Done<Self> {
+        Napi::all().map_err(|error| Failure::not_possible(format_args!("polling the interface: {error}")))?;
+        Ok(Trials { effort, cable: Cable::lay()? })
+    }
 }
 
 impl Trials<'_> {
     /// Clients that send a request whenever they are answered.
     fn saturated(&self, key: &str, asked: Asked) -> Done<Table> {
-        // nginx cannot do the additional work.
-        let servers = SERVERS.into_iter().filter(|server| *server != Server::Nginx || asked.work == 0);
+        // nginx cannot do the additional work, and listens at one cable.
+        let plain = asked.work == 0 && asked.cables == 1;
+        let servers = CONTENDERS.into_iter().filter(|server| plain || !matches!(server, Server::Nginx(_)));
         let mut servers: Vec<Server> = servers.filter(Server::is_there).collect();
         let rows: Vec<String> = servers.iter().map(ToString::to_string).collect();
         let measured = self.effort.rounds.contest(&[asked], &mut servers, |&asked, server, round| {
@@ -83,8 +95,7 @@ impl Trials<'_> {
 
     /// Requests at a share of the rate that plain epoll reaches.
     fn below(&self) -> Done<Table> {
-        let asked = Asked { keep_alive: true, work: 0, interval: None };
-        let capacity = self.trial(EPOLL, asked, (&mut Round::default(), ""))?.rate();
+        let capacity = self.trial(EPOLL, KEPT, (&mut Round::default(), ""))?.rate();
         let at = |percent: u32| Duration::from_secs_f64(100.0 / (capacity * f64::from(percent)).max(1.0));
         let mut servers: Vec<Server> = BELOW.into_iter().filter(Server::is_there).collect();
         let rows = |percent: u32| {
@@ -92,7 +103,7 @@ impl Trials<'_> {
         };
         let rows: Vec<String> = SHARES.into_iter().flat_map(rows).collect();
         let measured = self.effort.rounds.contest(&SHARES, &mut servers, |&percent, server, round| {
-            let asked = Asked { interval: Some(at(percent)), ..asked };
+            let asked = Asked { interval: Some(at(percent)), ..KEPT };
             self.trial(*server, asked, (round, &format!("{percent}%, {server}"))).map(drop)
         })?;
         let mut table = Table::of("napi-below", &measured, &rows, &COLUMNS);
@@ -108,10 +119,14 @@ impl Trials<'_> {
         let [here, there] = self.effort.processors;
         self.cable.receive(server.receiving(), here)?;
         let kept = here.keep()?;
-        let (running, address) = server.start(&self.cable, asked.work)?;
+        let (running, addresses) = server.start(&self.cable, asked)?;
         drop(kept);
+        let _steered = match server.receiving() {
+            Receiving::Timer(quota) => Some(Timer::steer(&self.cable, quota, here)?),
+            _ => None,
+        };
         let load = Load {
-            clients: vec![(address, CONNECTIONS)],
+            clients: addresses.iter().map(|&address| (address, CONNECTIONS / addresses.len())).collect(),
             keep_alive: asked.keep_alive,
             interval: asked.interval,
             time: self.effort.trial,
@@ -120,9 +135,9 @@ impl Trials<'_> {
         let clients = || -> io::Result<_> {
             self.cable.enter()?;
             let _kept = there.keep()?;
-            let polled = polled(address)?;
+            let polled = addresses.iter().copied().map(polled).collect::<io::Result<Vec<_>>>()?;
             let before = so_far();
-            Ok((load.run_polling(Some(&polled))?, before, so_far()))
+            Ok((load.run_polling(&polled)?, before, so_far()))
         };
         // A thread of its own, since it stays on the clients' host.
         let done = std::thread::scope(|scope| scope.spawn(clients).join());
@@ -174,51 +189,61 @@ impl Running {
 }
 
 impl Server {
-    fn start(self, cable: &Cable, work: u64) -> Done<(Running, SocketAddr)> {
+    fn start(self, cable: &Cable, asked: Asked) -> Done<(Running, Vec<SocketAddr>)> {
         let (kind, number) = match self {
-            Server::Nginx => {
+            Server::Nginx(_) => {
                 let (nginx, address) = Nginx::start(cable)?;
-                return Ok((Running::Nginx(nginx), address));
+                return Ok((Running::Nginx(nginx), vec![address]));
             }
+            Server::Epoll(Receiving::Suspended) => ("suspended", 0),
             Server::Epoll(_) => ("epoll", 0),
             Server::Spin => ("spin", 0),
             Server::Napi(quota) => ("napi", quota),
         };
-        let (parent, address) = (std::process::id().to_string(), format!("{SERVER}:0"));
-        let (number, work) = (number.to_string(), work.to_string());
-        let words = ["--with-parent", &*parent, kind, &*number, &*work, &*address];
+        let addresses = SERVERS.iter().take(asked.cables).map(|address| format!("{address}:0"));
+        let (parent, addresses) = (std::process::id().to_string(), addresses.collect::<Vec<_>>().join(","));
+        let (number, work) = (number.to_string(), asked.work.to_string());
+        let words = ["--with-parent", &*parent, kind, &*number, &*work, &*addresses];
         let mut command = cable.command(&std::env::current_exe()?, &words);
-        let (server, address) = announced(command.stdin(Stdio::piped()), "listening on ")?;
-        Ok((Running::Ours(server), address.parse()?))
+        let (server, addresses) = announced(command.stdin(Stdio::piped()), "listening on ")?;
+        Ok((Running::Ours(server), addresses.split(',').map(str::parse).collect::<Result<_, _>>()?))
     }
 
     fn receiving(self) -> Receiving {
         match self {
-            Server::Epoll(receiving) => receiving,
-            Server::Spin | Server::Nginx => Receiving::Interrupts,
-            Server::Napi(_) => Receiving::Deferred(BACKUP),
+            Server::Epoll(receiving) | Server::Nginx(receiving) => receiving,
+            Server::Spin | Server::Napi(_) => Receiving::Interrupts,
         }
     }
 
     fn is_there(&self) -> bool {
-        *self != Server::Nginx || Nginx::is_there()
+        !matches!(self, Server::Nginx(_)) || Nginx::is_there()
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Server::Epoll(Receiving::Interrupts) => f.write_str("epoll"),
-            Server::Epoll(Receiving::Thread) => f.write_str("epoll, threaded NAPI"),
-            Server::Epoll(_) => f.write_str("epoll, received on the other CPU"),
+            Server::Epoll(receiving) => write!(f, "epoll{}", how(*receiving)),
             Server::Spin => f.write_str("epoll, never asleep"),
             Server::Napi(quota) => write!(f, "NAPI polled, quota {quota}"),
-            Server::Nginx => f.write_str("nginx"),
+            Server::Nginx(receiving) => write!(f, "nginx{}", how(*receiving)),
         }
     }
 }
 
-/// Adds the two gains, and a bar: the paper's smallest gain, with the quota that is usual here.
+/// Returns the words behind a server's name.
+fn how(receiving: Receiving) -> Cow<'static, str> {
+    match receiving {
+        Receiving::Interrupts => "".into(),
+        Receiving::Suspended => ", interrupts suspended".into(),
+        Receiving::Timer(quota) => format!(", timer steered to {quota}").into(),
+        Receiving::Thread => ", threaded NAPI".into(),
+        Receiving::Elsewhere => ", received on the other CPU".into(),
+    }
+}
+
+/// Adds the two gains, and bars: over kept connections what the queue's polls should gain, elsewhere the paper's smallest gain.
 fn conclude(table: &mut Table, measured: &Measured, key: &str) {
     let [one, five] = [1, 5].map(|quota| Server::Napi(quota).to_string());
     let epoll = EPOLL.to_string();
@@ -228,8 +253,12 @@ fn conclude(table: &mut Table, measured: &Measured, key: &str) {
     let (first, aggregated) = (gain(&one, &epoll), gain(&five, &one));
     table.note(format!("gain of avoiding interrupts (quota 1 against epoll): {first:+.1}%"));
     table.note(format!("gain of aggregation (quota 5 against quota 1): {aggregated:+.1}%"));
-    let ratio = measured.ratio(RATE, &five, &epoll);
-    table.bar(Bar::at_least(format!("server, {key}: quota 5 against epoll"), 1.03, ratio));
+    let bars: &[(u32, f64)] =
+        if key == "napi-kept" { &[(1, 1.1), (5, 1.3), (10, 1.45)] } else { &[(5, 1.03)] };
+    for &(quota, least) in bars {
+        let ratio = measured.ratio(RATE, &Server::Napi(quota).to_string(), &epoll);
+        table.bar(Bar::at_least(format!("server, {key}: quota {quota} against epoll"), least, ratio));
+    }
 }
 
 /// Returns the interrupts of a CPU since boot, of all kinds.
@@ -243,7 +272,7 @@ fn interrupts(cpu: usize) -> Option<u64> {
 
 const EPOLL: Server = Server::Epoll(Receiving::Interrupts);
 /// Table XII's quotas between the plain server and other ways.
-const SERVERS: [Server; 10] = [
+const CONTENDERS: [Server; 14] = [
     EPOLL,
     Server::Napi(1),
     Server::Napi(2),
@@ -251,21 +280,27 @@ const SERVERS: [Server; 10] = [
     Server::Napi(10),
     Server::Napi(15),
     Server::Spin,
+    Server::Epoll(Receiving::Suspended),
+    Server::Epoll(Receiving::Timer(10)),
     Server::Epoll(Receiving::Thread),
     Server::Epoll(Receiving::Elsewhere),
-    Server::Nginx,
+    NGINX,
+    Server::Nginx(Receiving::Timer(5)),
+    Server::Nginx(Receiving::Timer(10)),
 ];
 const BELOW: [Server; 6] =
-    [EPOLL, Server::Napi(1), Server::Napi(5), Server::Spin, Server::Epoll(Receiving::Thread), Server::Nginx];
-/// Table, whether connections are persistent, and microseconds of work.
-const SATURATING: [(&str, bool, u64); 3] =
-    [("napi-kept", true, 0), ("napi-kept-work", true, 10), ("napi-closed", false, 0)];
+    [EPOLL, Server::Napi(1), Server::Napi(5), Server::Epoll(Receiving::Suspended), Server::Spin, NGINX];
+const NGINX: Server = Server::Nginx(Receiving::Interrupts);
+const KEPT: Asked = Asked { keep_alive: true, cables: 1, work: 0, interval: None };
+const SATURATING: [(&str, Asked); 3] = [
+    ("napi-kept", KEPT),
+    ("napi-kept-work", Asked { work: 10, ..KEPT }),
+    ("napi-closed", Asked { keep_alive: false, ..KEPT }),
+];
 /// Percent of the capacity.
 const SHARES: [u32; 2] = [30, 70];
 /// Twice the most that a wait finds with the largest quota.
 const CONNECTIONS: usize = 64;
-/// How long a server without load polls before it sleeps and takes interrupts.
-const BACKUP: Duration = Duration::from_millis(1);
 const COLUMNS: [(&str, usize); 8] = [
     (RATE, 1),
     ("p50 µs", 1),

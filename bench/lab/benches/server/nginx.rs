@@ -9,7 +9,7 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
 use softtimers_lab::server::FILE;
-use softtimers_lab::server::cable::{Cable, SERVER};
+use softtimers_lab::server::cable::{Cable, SERVERS};
 use softtimers_trials::command::{Killed, pause, start};
 
 /// A running nginx, ended when it is dropped.
@@ -35,7 +35,8 @@ impl Nginx {
             "daemon off; master_process off; pid {here}/pid; error_log {here}/error crit;\n\
              user root; events {{ worker_connections 4096; }}\n\
              http {{ access_log off; open_file_cache max=10; keepalive_requests 1000000000; server {{\n\
-             listen {SERVER}:{PORT} backlog=4096; root {here}; }} }}\n"
+             listen {}:{PORT} backlog=4096; root {here}; }} }}\n",
+            SERVERS[0]
         );
         let file = directory.join("nginx.conf");
         fs::write(&file, config)?;
@@ -51,7 +52,7 @@ impl Nginx {
             }
             pause(Duration::from_millis(1));
         }
-        Ok((nginx, SocketAddr::from((SERVER, PORT))))
+        Ok((nginx, SocketAddr::from((SERVERS[0], PORT))))
     }
 }
 

@@ -1,7 +1,7 @@
 //! softtimers-tokio and tokio's own timers compared: `cargo bench --manifest-path bench/Cargo.toml --bench tokio_timers [-- --quick
 //! idle busy …]`.
 //!
-//! Both take turns in one process, on a single-threaded runtime except for `grid` and `slack`, and each figure is the
+//! Both take turns in one process, on a single-threaded runtime except for `grid`, `loaded` and `slack`, and each figure is the
 //! median over the rounds.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //!   pending   10,000 sleeps that wait: CPU time
 //!   creation  a sleep made, polled and dropped; a time-out of what is ready; a reset to now and a constant
 //!   grid      100 to 10,000 tasks that tick, on one worker and two: rate, lateness, CPU time and wake-ups
+//!   loaded    the same beside tasks that are always ready
 //!   slack     what slack saves, at three densities
 //!   calls     futexes, waits and settimes a tick, counted by `perf` if there is one
 //! ```
@@ -33,7 +34,7 @@ use softtimers_trials::paired::{Measured, Paired, Round};
 use softtimers_trials::result::Table;
 use tokio::runtime::Builder;
 
-const SECTIONS: [Section<usize>; 10] = [
+const SECTIONS: [Section<usize>; 11] = [
     ("idle", lateness::idle),
     ("busy", lateness::busy),
     ("interval", lateness::interval),
@@ -42,6 +43,7 @@ const SECTIONS: [Section<usize>; 10] = [
     ("pending", cpu::pending),
     ("creation", creation::creation),
     ("grid", grid::grid),
+    ("loaded", grid::loaded),
     ("slack", grid::slack),
     ("calls", calls::calls),
 ];

@@ -26,6 +26,7 @@ use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;
 
 use super::Effort;
+use super::one_way::one_way;
 use crate::bench::Done;
 use crate::traffic::{Answer, Moment, ask, serve};
 use softtimers_trials::command::{Killed, Program, announced, output, pause, start, works};
@@ -112,7 +113,7 @@ pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
     table.bar(Bar::at_least(format!("{inside}: {FASTEST}"), 5.0, measured.estimate(inside, FASTEST)));
     notes.into_iter().for_each(|note| table.note(note));
     table.note("Round trips include the programs' own part, which loopback alone shows. Rates are of payload, beside those that the set rate leaves for it. Toxiproxy counts no headers. CPU time is that of the emulator's process.");
-    Ok(vec![table])
+    Ok(vec![table, one_way(effort, &program)?])
 }
 
 impl Emulator {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic};
-use softtimers_forward::Mode;
+use softtimers_load::mode::Mode;
 use softtimers_measure::distribution::Recorder;
 use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers_poll::{AnyPolicy, SourceConfig};

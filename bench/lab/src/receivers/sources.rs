@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic};
-use softtimers_forward::Mode;
-use softtimers_forward::overload::Filter;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::Filter;
 use softtimers_measure::units;
 use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers_poll::{AnyPolicy, SourceConfig};

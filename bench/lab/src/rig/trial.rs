@@ -16,8 +16,8 @@ use softtimers_trials::command::{self, Killed, Program, announced, pause, start}
 #[derive(Debug)]
 pub(super) struct Programs {
     command: Program,
-    /// This program, which also receives between interfaces.
-    receivers: PathBuf,
+    /// This program, which also generates, and receives between interfaces.
+    own: PathBuf,
     bridge: PathBuf,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Programs {
 /// If they do not build.
 pub(super) fn build() -> Result<Programs> {
     let bridge = command::build(&["--package", "softtimers-net", "--example", "bridge"], "examples/bridge")?;
-    Ok(Programs { command: Program::build()?, receivers: std::env::current_exe()?, bridge })
+    Ok(Programs { command: Program::build()?, own: std::env::current_exe()?, bridge })
 }
 
 /// The hosts, and the programs that run on them.
@@ -113,7 +113,7 @@ impl Rig {
     /// # Errors
     /// If either fails.
     pub(super) fn received(&self, words: &str, offers: &[(usize, Offer)]) -> Result<(Value, Vec<Offered>)> {
-        let path = self.programs.receivers.to_string_lossy().into_owned();
+        let path = self.programs.own.to_string_lossy().into_owned();
         let words: Vec<&str> =
             [&*path, "receive"].into_iter().chain(words.split(' ')).chain(["--cpu", "1"]).collect();
         let (child, _) = announced(&mut self.hosts.command("middle", &words), "ready")?;
@@ -142,11 +142,12 @@ impl Rig {
             Amount::Packets(number) => format!("--count {number}"),
             Amount::Time(time) => format!("--duration {}us", time.as_micros()),
         };
-        let words = self.softtimers(&format!(
-            "send {DESTINATION}:{DESTINATION_PORT} --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
-             --rate {rate}pps --quantum {burst} --size {payload} --cpu 0 --json {amount}",
+        let words = format!(
+            "{} generate {DESTINATION}:{DESTINATION_PORT} --iface g{place} --to-mac {} --from {SENDER}:9 --rate {rate}pps \
+             --quantum {burst} --size {payload} --cpu 0 {amount}",
+            self.programs.own.display(),
             station(&format!("r{place}"))
-        ));
+        );
         let words: Vec<&str> = words.split(' ').collect();
         start(&mut self.hosts.command("near", &words))
     }

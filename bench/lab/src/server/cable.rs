@@ -1,4 +1,4 @@
-//! Two hosts and a cable whose receive queue can be polled: [`Cable`], the server on one end and its clients on the other.
+//! Two hosts and cables whose receive queues can be polled: [`Cable`], the server on one end and its clients on the other.
 //!
 //! A pair of virtual interfaces has a receive queue (NAPI) if receive offload is on and the other end does not segment
 //! in hardware. It has no interrupt of its own: the sender's CPU receives for the other end. So RPS, the kernel's way
@@ -6,8 +6,7 @@
 //!
 //! ```text
 //!   interrupts   clients' CPU ─ send ─ queue ─▶ interrupt ─▶ server's CPU: softirq: TCP ─▶ server
-//!   deferred     clients' CPU ─ send ─ queue                 server's CPU: wait: poll: TCP ─▶ server
-//!                                        └ later, if it is not polled ─▶ interrupt
+//!   polled       clients' CPU ─ send ─ queue                 server's CPU: soft event: poll: TCP ─▶ server
 //! ```
 //!
 //! The clients always poll their end as well, so that none of their packets is handled on the server's CPU.
@@ -16,13 +15,16 @@ use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
+use softtimers_net::napi::{Deferral, Napi, Queue};
 
 use crate::bench::Done;
 use crate::rig::hosts::{Hosts, ip, missing, threads};
@@ -35,10 +37,12 @@ pub struct Cable(Hosts);
 /// How the server's packets are received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiving {
-    /// By interrupts on the server's CPU.
+    /// By interrupts on the server's CPU, unless it defers them itself.
     Interrupts,
-    /// By the server's own polls. An interrupt on its CPU comes this long after the last one.
-    Deferred(Duration),
+    /// The same, suspended while waits of the server's `epoll` find events.
+    Suspended,
+    /// The same, each for N packets on average, as the queue's own timer is set beside the server.
+    Timer(u32),
     /// By a kernel thread on the server's CPU (threaded NAPI).
     Thread,
     /// On the clients' CPU: the virtual interface's default.
@@ -46,21 +50,23 @@ pub enum Receiving {
 }
 
 impl Cable {
-    /// Creates the hosts, with [`SERVER`] and [`CLIENTS`] as addresses.
+    /// Creates the hosts, with [`SERVERS`] and their clients as addresses.
     ///
     /// # Errors
     /// A failure of the kind "not possible" where a machine lacks a requirement.
     pub fn lay() -> Done<Self> {
         missing().map_or(Ok(()), |reason| Err(Failure::not_possible(reason)))?;
         let hosts = Hosts::lay()?;
-        for (host, end, address) in [("near", NEAR, CLIENTS), ("middle", MIDDLE, SERVER)] {
+        let ends = (0..CABLES).flat_map(|cable| [("near", 'g', cable, 2), ("middle", 'r', cable, 1)]);
+        for (host, side, cable, station) in ends {
+            let (end, address) = (&*format!("{side}{cable}"), format!("10.77.{cable}.{station}"));
             let name = hosts.host(host);
             ip(&["-n", &name, "addr", "add", &format!("{address}/24"), "dev", end])?;
             // An answer is one packet, as with a segmenting network card.
             ip(&["-n", &name, "link", "set", end, "mtu", "9000"])?;
             hosts.at(host, &["ethtool", "-K", end, "tso", "off", "gro", "on"])?;
         }
-        let defer = settings(NEAR, &[("napi_defer_hard_irqs", "1"), ("gro_flush_timeout", "20000000")]);
+        let defer = settings('g', &[("napi_defer_hard_irqs", "1"), ("gro_flush_timeout", "20000000")]);
         hosts.at("near", &["sh", "-c", &defer])?;
         Ok(Cable(hosts))
     }
@@ -70,30 +76,30 @@ impl Cable {
     /// # Errors
     /// If the system refuses.
     pub fn receive(&self, receiving: Receiving, server: Processor) -> Done {
-        let here = matches!(receiving, Receiving::Interrupts | Receiving::Deferred(_));
+        let here = !matches!(receiving, Receiving::Thread | Receiving::Elsewhere);
         let cpus = format!("{:x}", if here { 1u64 << server.number() } else { 0 });
-        let (defer, flush) = match receiving {
-            Receiving::Deferred(time) => ("1", time.as_nanos()),
-            _ => ("0", 0),
-        };
         let threaded = if receiving == Receiving::Thread { "1" } else { "0" };
-        let script = settings(
-            MIDDLE,
-            &[
-                ("queues/rx-0/rps_cpus", &cpus),
-                ("napi_defer_hard_irqs", defer),
-                ("gro_flush_timeout", &flush.to_string()),
-                ("threaded", threaded),
-            ],
-        );
+        let script = settings('r', &[("queues/rx-0/rps_cpus", &cpus), ("threaded", threaded)]);
         self.0.at("middle", &["sh", "-c", &script])?;
+        let suspended = Deferral { polls: 100, flush: Duration::from_micros(200), suspend: SUSPENDED };
+        let deferral = if receiving == Receiving::Suspended { suspended } else { Deferral::default() };
+        self.with_queues(move |queue| queue.defer(&deferral))?;
         if receiving == Receiving::Thread {
-            let ours = format!("napi/{MIDDLE}-");
-            for (_, thread) in threads()?.into_iter().filter(|(name, _)| name.starts_with(&ours)) {
+            for (_, thread) in threads()?.into_iter().filter(|(name, _)| name.starts_with("napi/r")) {
                 output(Command::new("taskset").args(["-pc", &server.number().to_string(), &thread]))?;
             }
         }
         Ok(())
+    }
+
+    /// Does something with each of the server's queues.
+    fn with_queues(&self, what: impl Fn(&Napi) -> io::Result<()> + Send) -> io::Result<()> {
+        let queues = || {
+            self.enter_as_server()?;
+            Napi::all()?.iter().try_for_each(what)
+        };
+        // A thread of its own, since it stays there.
+        thread::scope(|scope| scope.spawn(queues).join()).unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Returns a program with its words on the server's host.
@@ -118,9 +124,18 @@ impl Cable {
         self.move_to("middle")
     }
 
+    /// Returns what moves another thread there, which may outlive this.
+    pub(super) fn entrance_of_server(&self) -> io::Result<impl FnOnce() -> io::Result<()> + Send + 'static> {
+        let space = self.space("middle")?;
+        Ok(move || Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?))
+    }
+
     fn move_to(&self, host: &str) -> io::Result<()> {
-        let space = File::open(Path::new("/run/netns").join(self.0.host(host)))?;
-        Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
+        Ok(move_into_link_name_space(self.space(host)?.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    fn space(&self, host: &str) -> io::Result<File> {
+        File::open(Path::new("/run/netns").join(self.0.host(host)))
     }
 }
 
@@ -129,29 +144,27 @@ impl Cable {
 /// # Errors
 /// If no server listens there.
 pub fn polled(server: SocketAddr) -> io::Result<TcpStream> {
-    use softtimers_linux::sockopt;
-
     let stream = TcpStream::connect(server)?;
     stream.set_nonblocking(true)?;
-    sockopt::set_busy_poll(stream.as_fd(), 1)?;
-    sockopt::set_prefer_busy_poll(stream.as_fd(), true)?;
-    sockopt::set_busy_poll_budget(stream.as_fd(), 64)?;
+    Queue::prepare(&stream)?;
     Ok(stream)
 }
 
-/// Returns the commands that write an interface's settings.
-fn settings(end: &str, settings: &[(&str, &str)]) -> String {
-    let writes = settings.iter().map(|(name, value)| format!("echo {value} > /sys/class/net/{end}/{name}"));
+/// Returns the commands that write settings of a side's interfaces.
+fn settings(side: char, settings: &[(&str, &str)]) -> String {
+    let writes = (0..CABLES).flat_map(|cable| {
+        settings
+            .iter()
+            .map(move |(name, value)| format!("echo {value} > /sys/class/net/{side}{cable}/{name}"))
+    });
     writes.collect::<Vec<_>>().join(" && ")
 }
 
-/// The server's address.
-pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// The clients' address.
-pub const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-/// The clients' end of the cable, and the server's.
-const NEAR: &str = "g0";
-const MIDDLE: &str = "r0";
+/// The server's address at the first cable, and at the second one.
+pub const SERVERS: [Ipv4Addr; CABLES] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 1, 1)];
+const CABLES: usize = 2;
+/// The kernel's documentation has this as an example.
+const SUSPENDED: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -159,10 +172,10 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::net::UnixStream;
     use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::Duration;
 
-    use softtimers::epoll::{BusyPoll, Epoll, EventFlags, Events, Waiting};
-    use softtimers::{Clock, Monotonic};
     use softtimers_linux::sockopt;
+    use softtimers_net::napi::Napi;
 
     use super::*;
     use crate::server::FILE;
@@ -174,10 +187,9 @@ mod tests {
     fn cable() -> Option<(Cable, MutexGuard<'static, ()>)> {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let laid = Cable::lay().map_err(|error| error.to_string()).and_then(|cable| {
-            let epoll = Epoll::new(Waiting::Pwait2).map_err(|error| error.to_string())?;
-            epoll.busy_poll().map(|_| cable).map_err(|_| "no EPIOCGPARAMS".to_owned())
-        });
+        let laid = Cable::lay()
+            .map_err(|error| error.to_string())
+            .and_then(|cable| Napi::all().map(|_| cable).map_err(|error| error.to_string()));
         let skipped = |reason| {
             let name = std::thread::current().name().unwrap_or("?").to_owned();
             let line = format!("skipped: {name}: {reason}\n");
@@ -194,7 +206,7 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
                 cable.enter_as_server().unwrap();
-                let listeners = [TcpListener::bind((SERVER, 0)).unwrap()];
+                let listeners = [TcpListener::bind((SERVERS[0], 0)).unwrap()];
                 let engine = Engine::new(&site, &listeners, Some(&ends)).unwrap();
                 say.send(listeners[0].local_addr().unwrap()).unwrap();
                 engine.run(looking).unwrap()
@@ -209,7 +221,7 @@ mod tests {
             let clients = scope.spawn(move || {
                 cable.enter().unwrap();
                 let polled = polled(address).unwrap();
-                load.run_polling(Some(&polled)).unwrap()
+                load.run_polling(&[polled]).unwrap()
             });
             let answered = clients.join().unwrap();
             drop(end);
@@ -227,7 +239,7 @@ mod tests {
         std::thread::scope(|scope| {
             let bound = scope.spawn(|| {
                 cable.enter_as_server().unwrap();
-                TcpListener::bind((SERVER, 0)).unwrap()
+                TcpListener::bind((SERVERS[0], 0)).unwrap()
             });
             let listener = bound.join().unwrap();
             let address = listener.local_addr().unwrap();
@@ -248,13 +260,12 @@ mod tests {
     #[test]
     fn every_request_is_answered_once_wherever_packets_are_received() {
         let Some((cable, _one)) = &cable() else { return };
-        let deferred = Receiving::Deferred(Duration::from_millis(1));
         let ways = [
             (Receiving::Interrupts, Looking::Epoll),
             (Receiving::Elsewhere, Looking::Spin),
             (Receiving::Thread, Looking::Epoll),
-            (deferred, Looking::Napi(1)),
-            (deferred, Looking::Napi(15)),
+            (Receiving::Interrupts, Looking::Napi(1)),
+            (Receiving::Interrupts, Looking::Napi(15)),
         ];
         for (receiving, looking) in ways {
             cable.receive(receiving, processor()).unwrap();
@@ -273,51 +284,6 @@ mod tests {
         }
     }
 
-    /// Measures some exchanges of a byte, with a server whose waits poll or do not.
-    fn exchanges(cable: &Cable, busy_poll: BusyPoll) -> Duration {
-        let (say, hear) = std::sync::mpsc::channel();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                cable.enter_as_server().unwrap();
-                let listener = TcpListener::bind((SERVER, 0)).unwrap();
-                say.send(listener.local_addr().unwrap()).unwrap();
-                let mut stream = listener.accept().unwrap().0;
-                let (mut epoll, mut events) =
-                    (Epoll::new(Waiting::Pwait2).unwrap(), Events::with_capacity(1));
-                epoll.set_busy_poll(busy_poll).unwrap();
-                epoll.add(stream.as_fd(), 0, EventFlags::IN).unwrap();
-                for _ in 0..EXCHANGES {
-                    epoll.wait(&mut events, None).unwrap();
-                    stream.read_exact(&mut [0]).unwrap();
-                    stream.write_all(b"y").unwrap();
-                }
-            });
-            let address = hear.recv().unwrap();
-            let client = scope.spawn(move || {
-                cable.enter().unwrap();
-                let mut stream = TcpStream::connect(address).unwrap();
-                let began = Monotonic.now();
-                for _ in 0..EXCHANGES {
-                    stream.write_all(b"x").unwrap();
-                    stream.read_exact(&mut [0]).unwrap();
-                }
-                Monotonic.now().saturating_duration_since(began)
-            });
-            client.join().unwrap()
-        })
-    }
-
-    /// Where interrupts are deferred, a server that does not poll gets its packets when an interrupt comes at last.
-    #[test]
-    fn the_server_gets_its_packets_by_its_own_polls() {
-        let Some((cable, _one)) = &cable() else { return };
-        cable.receive(Receiving::Deferred(Duration::from_millis(300)), processor()).unwrap();
-        let polls = BusyPoll { time: Duration::from_secs(10), budget: 5, prefer: true };
-        // Either may be delayed by a machine that stands still.
-        let enough = (0..10).any(|_| exchanges(cable, polls) * 2 < exchanges(cable, BusyPoll::default()));
-        assert!(enough, "polls bring no packets");
-    }
-
     #[test]
     fn without_a_server_there_is_nothing_to_poll() {
         let refused = polled(SocketAddr::from(([127, 0, 0, 1], 1))).unwrap_err();
@@ -325,5 +291,4 @@ mod tests {
     }
 
     const CONNECTIONS: usize = 8;
-    const EXCHANGES: usize = 10;
 }

@@ -55,16 +55,15 @@ impl Load {
     /// # Errors
     /// If no connection can be made.
     pub fn run(&self) -> io::Result<Answered> {
-        self.run_polling(None)
+        self.run_polling(&[])
     }
 
-    /// Runs it without ever sleeping: each turn receives from a connection that polls the interface, such as
-    /// [`polled`](super::cable::polled).
+    /// Runs it, with any of these without ever sleeping: each turn receives from connections that poll interfaces, such as
     /// [`polled`](super::cable::polled).
     ///
     /// # Errors
     /// If no connection can be made.
-    pub fn run_polling(&self, polled: Option<&TcpStream>) -> io::Result<Answered> {
+    pub fn run_polling(&self, polled: &[TcpStream]) -> io::Result<Answered> {
         let mut epoll = Epoll::new(Waiting::Pwait2)?;
         let mut answered = Answered { answers: vec![0; self.clients.len()], ..Answered::default() };
         let begin = Monotonic.now();
@@ -95,11 +94,11 @@ impl Load {
                     (_, _) = (due.pop_front(), free.pop());
                 }
             }
-            if let Some(mut polled) = polled {
+            for mut polled in polled {
                 // It never has data: the poll brings packets for the others.
                 let _ = polled.read(&mut [0]);
             }
-            let never_sleeps = self.interval.is_some() || polled.is_some();
+            let never_sleeps = self.interval.is_some() || !polled.is_empty();
             let patience = if never_sleeps { Duration::ZERO } else { end.saturating_duration_since(now) };
             epoll.wait(&mut events, Some(patience))?;
             for event in events.iter() {

@@ -11,15 +11,17 @@
 //!     ▲              └─▶ answer one request ─┐      nothing to do: it polls at once, and sleeps when that has found
 //!     └──────────────────────────────────────┘      nothing for a millisecond
 //!
-//!   napi     ─▶ as epoll, but the wait itself polls the interface for up to `quota` packets, and sleeps when it has found
-//!                nothing for a millisecond
+//!   napi     ─▶ as epoll until there was no idle time for a millisecond; then as polled, but the event polls the interface
+//!                for packets first, whose interrupts are deferred; idle for a quarter of a millisecond: interrupts again
 //! ```
 //!
-//! The poll is a soft timer's event, and [`Aggregation`] controls its interval so that a poll finds `quota` connections
+//! The poll is a soft timer's event, and `Aggregation` controls its interval so that a poll finds `quota` connections
 //! on average while others wait to be answered. When none wait, polling by the interval is turned off, as in the paper
 //! when the CPU goes idle: a request is never delayed for nothing. But while the paper's CPU then takes interrupts,
 //! this one goes on polling: under load it never sleeps, so no wake-up is paid for, neither here nor by the client's
 //! kernel.
+
+mod steering;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -31,11 +33,12 @@ use serde::{Deserialize, Serialize};
 use softtimers::epoll::{BusyPoll, Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 use softtimers_measure::usage::Usage;
-use softtimers_poll::{Aggregation, AggregationConfig, Look, Next, Policy};
+use softtimers_net::napi::Queue;
 
 use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;
 use super::request::Site;
+use steering::Steering;
 
 /// How requests are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +49,11 @@ pub enum Looking {
     Spin,
     /// By polls at trigger states that find N connections on average.
     Polled(u32),
-    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to N packets: they are received when
-    /// the server has answered those before, and interrupt nothing.
-    Napi(u16),
+    /// Waits for them by `epoll`, whose waits poll for packets before they sleep; while they find any, the kernel suspends
+    /// the interrupts of queues that are set up so.
+    Suspended,
+    /// By steered polls of the interface itself that find N connections on average, while the server is saturated.
+    Napi(u32),
 }
 
 /// Counters of a server.
@@ -58,9 +63,9 @@ pub struct ServerStats {
     pub answered: Vec<u64>,
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Polls of the network that found something.
+    /// Polls for connections that found some; or polls of the interface.
     pub looks: u64,
-    /// Connections that these found ready or new.
+    /// Connections that these found ready or new; or that had a turn between two polls.
     pub found: u64,
     /// Waits that slept.
     pub sleeps: u64,
@@ -75,17 +80,23 @@ pub struct Engine<'a> {
     listeners: &'a [TcpListener],
     epoll: Epoll,
     events: Events,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<ConnectionSlot>>,
     free: Vec<usize>,
     turns: Turns,
     scratch: Scratch,
     ended: bool,
     stats: ServerStats,
+    /// The connection that the interface of each port is polled through.
+    through: Vec<usize>,
+    /// The connection of each port that had the last turn.
+    last: Vec<usize>,
+    /// Turns that connections of each port have had, until they are taken from here.
+    handled: Vec<u32>,
 }
 
 /// A connection, and the engine's state for it.
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     connection: Connection<TcpStream>,
     port: usize,
     queued: bool,
@@ -93,6 +104,8 @@ struct Place {
     watched: bool,
     /// Whether the client has finished sending: no edge will report it again.
     hung_up: bool,
+    /// Whether the interface may be polled through it.
+    prepared: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -126,6 +139,9 @@ impl<'a> Engine<'a> {
             scratch: scratch(),
             ended: false,
             stats: ServerStats { answered: vec![0; listeners.len()], ..ServerStats::default() },
+            through: vec![0; listeners.len()],
+            last: vec![0; listeners.len()],
+            handled: vec![0; listeners.len()],
         })
     }
 
@@ -138,11 +154,16 @@ impl<'a> Engine<'a> {
         match looking {
             Looking::Epoll => self.by_epoll(None)?,
             Looking::Spin => self.by_epoll(Some(Duration::ZERO))?,
-            Looking::Polled(quota) => self.polled(quota)?,
-            Looking::Napi(budget) => {
-                self.epoll.set_busy_poll(BusyPoll { time: PATIENCE, budget, prefer: true })?;
+            Looking::Suspended => {
+                self.epoll.set_busy_poll(BusyPoll {
+                    time: Duration::from_micros(50),
+                    budget: 64,
+                    prefer: true,
+                })?;
                 self.by_epoll(None)?;
             }
+            Looking::Polled(quota) => self.polled(Steering::sockets(quota))?,
+            Looking::Napi(quota) => self.polled(Steering::interfaces(quota, self.listeners.len()))?,
         }
         let used = Usage::now().since(&before);
         (self.stats.sleeps, self.stats.cpu_ns) = (used.wakeups, used.cpu.as_nanos() as u64);
@@ -159,18 +180,19 @@ impl<'a> Engine<'a> {
     /// Polls once, and runs a step for each ready connection; those still ready have more than one request, and the
     /// next poll is for those that came meanwhile.
     fn by_epoll_once(&mut self, when_idle: Option<Duration>) -> io::Result<()> {
-        self.look(if self.turns.waiting() > 0 { Some(Duration::ZERO) } else { when_idle })?;
+        let found = self.look(if self.turns.waiting() > 0 { Some(Duration::ZERO) } else { when_idle })?;
+        self.count(found);
         for _ in 0..self.turns.waiting() {
             self.answer_one();
         }
         Ok(())
     }
 
-    fn polled(&mut self, quota: u32) -> io::Result<()> {
-        let mut policy = Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() });
+    /// Answers one request after the other. At each end of a handler the soft event may be due, which polls; so does the
+    /// loop when nothing is left to answer.
+    fn polled(&mut self, mut steering: Steering) -> io::Result<()> {
         let mut timers = SoftTimers::new(Config::default());
-        let mut found_at = Monotonic.now();
-        let mut due = timers.schedule_at(found_at, found_at, Slack::EXACT, ());
+        let mut due = None;
         while !self.ended {
             let now = Monotonic.now();
             let is_idle = self.turns.waiting() == 0;
@@ -178,23 +200,31 @@ impl<'a> Engine<'a> {
                 timers.trigger(if is_idle { TriggerState::Idle } else { TriggerState::HandlerExit }, now);
             let is_due = timers.next(&turn).is_some();
             if is_due || is_idle {
-                if !is_due {
+                if let Some(due) = due.take().filter(|_| !is_due) {
                     timers.cancel(due);
-                    policy.idle(now);
                 }
-                let gone = is_idle && now.saturating_duration_since(found_at) > PATIENCE;
-                let found = self.look(if gone { None } else { Some(Duration::ZERO) })?;
-                let ended = Monotonic.now();
-                found_at = if found > 0 || gone { ended } else { found_at };
-                let next = match policy.looked(&Look { began: now, ended, found }) {
-                    Next::At(time) => time,
-                    _ => ended,
-                };
-                due = timers.schedule_at(ended, next, Slack::EXACT, ());
+                let next = steering.poll(self, now, is_due)?;
+                due = next.map(|at| timers.schedule_at(Monotonic.now(), at, Slack::EXACT, ()));
             }
             self.answer_one();
         }
         Ok(())
+    }
+
+    /// Returns a connection of a port with nothing to be received: the same as long as that holds.
+    fn through(&mut self, port: usize) -> io::Result<Option<&TcpStream>> {
+        let is_free = |place: &Option<ConnectionSlot>| {
+            place.as_ref().is_some_and(|place| place.port == port && !place.queued)
+        };
+        if !self.places.get(self.through[port]).is_some_and(is_free) {
+            let Some(free) = self.places.iter().position(is_free) else { return Ok(None) };
+            self.through[port] = free;
+        }
+        let Some(place) = self.places[self.through[port]].as_mut() else { return Ok(None) };
+        if !std::mem::replace(&mut place.prepared, true) {
+            Queue::prepare(place.connection.stream())?;
+        }
+        Ok(Some(place.connection.stream()))
     }
 
     /// Queues the connections that the kernel reports ready; sleeps until there is one, if `timeout` says so.
@@ -224,9 +254,12 @@ impl<'a> Engine<'a> {
         for port in (0..self.listeners.len()).filter(|&port| calling.get(port) == Some(&true)) {
             found += self.accept(port);
         }
+        Ok(found)
+    }
+
+    fn count(&mut self, found: u32) {
         self.stats.looks += u64::from(found > 0);
         self.stats.found += u64::from(found);
-        Ok(found)
     }
 
     /// Accepts connections at this port, whose first request is usually there, too.
@@ -242,12 +275,13 @@ impl<'a> Engine<'a> {
                 };
             self.stats.accepted += 1;
             found += 1;
-            let place = Place {
+            let place = ConnectionSlot {
                 connection: Connection::new(stream),
                 port,
                 queued: true,
                 watched: false,
                 hung_up: false,
+                prepared: false,
             };
             let number = self.free.pop().unwrap_or_else(|| {
                 self.places.push(None);
@@ -267,6 +301,8 @@ impl<'a> Engine<'a> {
             return true;
         };
         place.queued = false;
+        self.handled[place.port] += 1;
+        self.last[place.port] = number;
         let step = place.connection.step(self.site, &mut self.scratch);
         let answered = matches!(step, Step::Answered { .. } | Step::Over { answered: true });
         self.stats.answered[place.port] += u64::from(answered);
@@ -310,9 +346,6 @@ const END: u64 = u64::MAX;
 const MOST_PORTS: usize = 64;
 /// The most connections accepted at a port at a time; the others are there at the next.
 const MOST_ACCEPTED: usize = 64;
-/// Stops polling after this time without finding anything, which is also the longest interval between two polls. It is
-/// many times the cost of a wake-up, and short compared with people's pauses.
-const PATIENCE: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests;

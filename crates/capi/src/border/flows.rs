@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use softtimers::queue::{
     DepartureQueue, DepartureTurn, FlowConfig, FlowId, Limits, Popped, QueueConfig, Reject,
@@ -48,18 +49,21 @@ pub struct softtimers_departure {
     pub reserved: u32,
 }
 
-/// Makes a queue for at most `packets` packets of all flows together; 0 for a million.
+/// Makes a queue for at most `packets` packets of all flows together; 0 for a million. Departures are collected at whole
+/// multiples of `slot_ns`, best a whole part of the flows' intervals, so that each flow keeps its gaps; 0 for none.
 /// -EINVAL: `out` is NULL.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_new(
     packets: u32,
+    slot_ns: u64,
     out: Option<&mut MaybeUninit<*mut softtimers_flows>>,
 ) -> c_int {
     let default = QueueConfig::default();
     let packets = if packets == 0 { default.packets } else { packets };
     Object::make(out, || {
-        let queue = DepartureQueue::new(QueueConfig { packets, ..default });
+        let queue =
+            DepartureQueue::new(QueueConfig { packets, slot: Duration::from_nanos(slot_ns), ..default });
         Ok(Flows { queue, seal: Seal::new(softtimers::bsd::owner()), turn: None })
     })
 }

@@ -4,13 +4,13 @@ use std::ffi::c_int;
 
 /// An `errno` as a positive number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Errno(pub c_int);
+pub(crate) struct Errno(pub(crate) c_int);
 
 impl Errno {
     /// An argument that is wrong.
-    pub const INVALID: Errno = Errno(libc::EINVAL);
+    pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
     /// A panic, now or before.
-    pub const PANICKED: Errno = Errno(libc::ENOTRECOVERABLE);
+    pub(crate) const PANICKED: Errno = Errno(libc::ENOTRECOVERABLE);
 }
 
 impl From<std::io::Error> for Errno {

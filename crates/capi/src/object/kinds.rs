@@ -17,6 +17,7 @@ pub(super) const KINDS: &[&str] = &[
     "softtimers_timers",
     "softtimers_backup",
     "softtimers_pace",
+    "softtimers_capacity",
     "softtimers_flows",
     "softtimers_policy",
     "softtimers_feedback",

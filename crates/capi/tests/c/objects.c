@@ -1,7 +1,13 @@
 /* Each object of softtimers.h from C: what it does, and what it refuses. Virtual time but for the clock and the backup. */
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "check.h"
+
+#ifndef SO_MAX_PACING_RATE
+#define SO_MAX_PACING_RATE 47 /* not in strict C's headers of every system */
+#endif
 
 static int called[8];
 
@@ -136,6 +142,30 @@ static void pacing(void) {
     CHECK(softtimers_pace_free(pace) == 0);
 }
 
+static unsigned pace_of(int socket) {
+    unsigned rate = 0;
+    socklen_t length = sizeof rate;
+    CHECK(getsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &length) == 0);
+    return rate;
+}
+
+static void capacity(void) {
+    softtimers_capacity *capacity;
+    int first = socket(AF_INET, SOCK_STREAM, 0), second = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(first >= 0 && second >= 0);
+    CHECK(softtimers_capacity_new(0, &capacity) == -EINVAL && softtimers_capacity_new(1, NULL) == -EINVAL);
+    CHECK(softtimers_capacity_new(1514 * 8, &capacity) == 0);
+    CHECK(softtimers_capacity_pace(capacity, first) == 0 && pace_of(first) == 1448);
+    CHECK(softtimers_capacity_pace(capacity, second) == 0 && pace_of(first) == 724 && pace_of(second) == 724);
+    /* The same again is one share. */
+    CHECK(softtimers_capacity_pace(capacity, second) == 0 && pace_of(first) == 724);
+    CHECK(softtimers_capacity_set_rate(capacity, 2 * 1514 * 8) == 0 && pace_of(first) == 1448);
+    CHECK(softtimers_capacity_leave(capacity, second) == 0 && pace_of(first) == 2896);
+    CHECK(softtimers_capacity_leave(capacity, second) == -EINVAL && softtimers_capacity_set_rate(capacity, 0) == -EINVAL);
+    CHECK(softtimers_capacity_pace(capacity, -1) == -EBADF);
+    CHECK(close(second) == 0 && softtimers_capacity_free(capacity) == 0 && pace_of(first) == 2896 && close(first) == 0);
+}
+
 static void many_flows(void) {
     softtimers_pace_config slow, fast;
     softtimers_flows *flows, *others;
@@ -145,7 +175,7 @@ static void many_flows(void) {
     fast = slow;
     slow.interval_ns = 20 * MS;
     fast.bits_per_second = 12000000;
-    CHECK(softtimers_flows_new(0, &flows) == 0 && softtimers_flows_new(3, &others) == 0);
+    CHECK(softtimers_flows_new(0, 0, &flows) == 0 && softtimers_flows_new(3, 250000, &others) == 0);
     CHECK(softtimers_flows_add(flows, &slow, 0, &voice) == 0 && softtimers_flows_add(flows, &fast, 2, &video) == 0);
     CHECK(softtimers_flows_add(others, &slow, 0, &foreign) == 0 && softtimers_flows_poll_at(flows) == SOFTTIMERS_NEVER);
     CHECK(softtimers_flows_enqueue(flows, MS, voice, 160, 1) == 0 && softtimers_flows_enqueue(flows, MS, voice, 160, 2) == 0);
@@ -163,6 +193,9 @@ static void many_flows(void) {
     CHECK(order == 1342 && departure.place == 21 * MS);
     CHECK(softtimers_flows_enqueue(flows, 22 * MS, voice, 160, 7) == 0 && softtimers_flows_remove(flows, voice) == 1);
     CHECK(softtimers_flows_enqueue(flows, 22 * MS, voice, 160, 7) == -EINVAL && softtimers_flows_pop(flows, NULL) == -EINVAL);
+    CHECK(softtimers_flows_enqueue(others, MS + 1, foreign, 160, 8) == 0 && softtimers_flows_poll_at(others) == MS + 250000);
+    CHECK(softtimers_flows_turn(others, MS + 249999) == 0 && softtimers_flows_pop(others, &departure) == 0);
+    CHECK(softtimers_flows_turn(others, MS + 250000) == 0 && softtimers_flows_pop(others, &departure) == 1);
     CHECK(softtimers_flows_free(flows) == 0 && softtimers_flows_free(others) == 0);
 }
 
@@ -255,6 +288,7 @@ int main(void) {
     timers();
     four_operations();
     pacing();
+    capacity();
     many_flows();
     receiving();
     histogram();

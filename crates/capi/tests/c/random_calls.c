@@ -129,7 +129,7 @@ int main(void) {
     int round, done = 0;
     CHECK(softtimers_timers_new(NULL, &timers) == 0 && softtimers_callouts_new(&callouts) == 0);
     CHECK(softtimers_itimers_new(40, &itimers) == 0 && softtimers_backup_new(&backup) == 0);
-    CHECK(softtimers_histogram_new(&histogram) == 0 && softtimers_flows_new(0, &flows) == 0);
+    CHECK(softtimers_histogram_new(&histogram) == 0 && softtimers_flows_new(0, 250000, &flows) == 0);
     CHECK(softtimers_feedback_new(32, &feedback) == 0 && softtimers_cpu_limit_new(25, 0, &limit) == 0);
     memset(&by_default, 0, sizeof by_default);
     memset(&even, 0, sizeof even);

@@ -19,7 +19,7 @@ pub(crate) struct ClientArgs {
     /// three times the bytes and datagrams that it has sent in total, and its prefix at most --answers-per-prefix a
     /// second. Trust networks whose addresses cannot be forged from elsewhere. Downloads need it, and so do protocols
     /// that answer one request with more than three datagrams.
-    #[arg(long, value_name = "CIDR", value_parser = address::network)]
+    #[arg(long, value_name = "CIDR", value_parser = address::network, hide_short_help = true)]
     pub(crate) trust: Vec<IpNet>,
 
     /// Most clients at once: 1 to 65536

@@ -1,6 +1,6 @@
 //! `softtimers bench`: what a receiver does under overload, measured on this machine.
 //!
-//! [`softtimers_forward::overload`] runs a trial; this module decides which trials to run, and reports them.
+//! [`softtimers_load::overload`] runs a trial; this module decides which trials to run, and reports them.
 //!
 //! ```text
 //!   search: a rate ─▶ trial ─▶ lost? halve : go on ─▶ MLFRR, confirmed by a longer trial ─▶ its multiples: a curve

@@ -1,6 +1,6 @@
 //! `softtimers forward`: packets from one side to another, stable under overload.
 //!
-//! [`softtimers_forward`] is the forwarder; this module has the flags, the file of rules, the metrics and the summary.
+//! [`forwarder`](crate::forwarder) is the forwarder; this module has the flags, the file of rules, the metrics and the summary.
 
 pub(crate) mod args;
 mod exposition;

@@ -11,12 +11,16 @@
 //! for it in slow start. Here the kernel's own TCP does it: the window that the path holds, from the first packet on, and
 //! the pace that keeps it from being a burst.
 //!
+//! Without the rights for BPF it sees the command's sockets by other means ([`supervise`]), and sets their rate alone.
+//!
 //! However this process ends, the kernel closes the guard's stdin and the BPF links, so a SIGKILL leaves nothing behind.
 
 pub(crate) mod args;
 mod fields;
 mod group;
 pub(crate) mod guard;
+mod members;
 pub(crate) mod run;
 mod show;
+mod supervise;
 mod watch;

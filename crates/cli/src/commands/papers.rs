@@ -19,7 +19,7 @@ pub(crate) const NAMES: [&str; 4] = ["sim", "noise", "probe", "report"];
 /// The end of their help, for who has not installed the other program.
 pub(crate) const HELP: &str = "\
 Examples:
-  cargo install --locked --path papers/cli       # it is a command of softtimers-papers, which this program runs";
+  cargo install --locked --path papers/cli   # brings softtimers-papers";
 
 /// Words that the other program understands.
 #[derive(Args, Debug, Clone)]

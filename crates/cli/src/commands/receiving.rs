@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use softtimers::Percent;
-use softtimers_forward::{Mode, PollingPlan};
+use softtimers_load::mode::{Mode, PollingPlan};
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
+use softtimers_poll::{Factor, HipConfig};
 
 /// When it polls, and how much it may do at once.
 #[derive(Args, Debug, Clone)]
@@ -41,6 +42,13 @@ pub(crate) struct ReceivingArgs {
     /// Packets wanted per poll on average (--mode poll, hybrid): 1 to 1024 [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024), hide_short_help = true)]
     pub(crate) aggregate: Option<u32>,
+
+    /// Parameters of --mode hip, as in the paper: gamma=2,phi=2.5,alpha=0.3,beta=0.3,unsuccessful=10
+    ///
+    /// Streams whose deviation is below gamma means are polled, a mean and phi deviations apart; alpha and beta are the weights of
+    /// history, and after so many unsuccessful polls in a row interrupts come back. Those left out keep their measured values.
+    #[arg(long, value_name = "NAME=VALUE,..", value_parser = hip_parameters, hide_short_help = true)]
+    pub(crate) hip: Option<HipConfig>,
 }
 
 impl ReceivingArgs {
@@ -64,6 +72,11 @@ impl ReceivingArgs {
         }
         let looking = PollingPlan::new(mode, self.quota, self.aggregate, self.max_delay)
             .map_err(|_| Failure::usage(format_args!("--mode {mode}: needs a --max-delay")))?;
+        let looking = match self.hip {
+            Some(_) if mode != Mode::HIP => return Err(Failure::usage("--hip: for --mode hip")),
+            Some(config) => looking.with_hip(config, self.max_delay),
+            None => looking,
+        };
         let class = Class::current();
         if looking.spins() && !class.may_spin() {
             return Err(Failure::usage(format_args!("--mode {mode}: it spins, and {class}")));
@@ -82,6 +95,32 @@ impl ReceivingArgs {
             limit => Ok(limit),
         }
     }
+}
+
+/// Reads `gamma=2,phi=2.5`, any of HIP's parameters.
+fn hip_parameters(text: &str) -> Result<HipConfig, String> {
+    let mut config = HipConfig::default();
+    for setting in text.split(',') {
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let factor = |most: f64| {
+            let within = value.parse::<f64>().ok().filter(|value| (0.0..=most).contains(value));
+            let thousandths = within.map(|value| Factor::thousandths((value * 1e3).round() as u32));
+            thousandths.ok_or_else(|| format!("{name}={value}: a number from 0 to {most}"))
+        };
+        match name {
+            "gamma" => config.gamma = factor(1_000.0)?,
+            "phi" => config.phi = factor(1_000.0)?,
+            "alpha" => config.alpha = factor(1.0)?,
+            "beta" => config.beta = factor(1.0)?,
+            "unsuccessful" => {
+                let polls = value.parse().ok().filter(|polls| *polls > 0);
+                config.unsuccessful =
+                    polls.ok_or_else(|| format!("{name}={value}: a number of polls, 1 or more"))?;
+            }
+            _ => return Err(format!("'{name}': gamma, phi, alpha, beta, unsuccessful")),
+        }
+    }
+    Ok(config)
 }
 
 /// Checks `--recv-buffer`.

@@ -10,13 +10,14 @@
 //! ```
 
 pub(crate) mod args;
-pub(crate) mod carrier;
 pub(crate) mod control;
 pub(crate) mod delays;
+pub(crate) mod ends;
 mod fields;
 pub(crate) mod inside;
 mod lateness;
 mod lines;
+mod live;
 mod picture;
 pub(crate) mod plan;
 mod profile;
@@ -26,6 +27,7 @@ pub(crate) mod run;
 pub(crate) mod scenario;
 mod seconds;
 pub(crate) mod self_test;
+mod served;
 mod setting;
 mod show;
 mod table;

@@ -119,7 +119,9 @@ pub fn ran_over(received: &Value) -> bool {
     let drops = received["socket_drops"].as_u64().unwrap_or(0);
     if drops > 0 {
         let buffer = &received["config"]["recv_buffer_bytes"];
-        skipped(&format!("the receiver's buffer of {buffer} bytes ran over: {drops} were dropped"));
+        skipped(&format!(
+            "the machine stood still: a buffer of {buffer} bytes ran over, {drops} were dropped"
+        ));
         assert!(received["lost"].as_u64() <= Some(drops), "{received}");
     }
     drops > 0
@@ -131,11 +133,12 @@ pub fn streamed(stdout: &[u8], command: &str, count: &str) -> (Vec<Value>, Value
     let text = std::str::from_utf8(stdout).expect("UTF-8");
     let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let object = lines.pop().expect("a line");
-    assert_eq!(object["schema"], format!("softtimers.{command}/1"));
+    let number = if ["send", "replay"].contains(&command) { 2 } else { 1 };
+    assert_eq!(object["schema"], format!("softtimers.{command}/{number}"));
     assert!(text.ends_with('\n') && object["machine"]["kernel"].is_string(), "{text}");
     let (mut end, mut sum) = (0.0, 0);
     for line in &lines {
-        assert_eq!(line["schema"], format!("softtimers.{command}.stream/1"), "{text}");
+        assert_eq!(line["schema"], format!("softtimers.{command}.stream/{number}"), "{text}");
         assert_eq!((&line["version"], &line["from_s"]), (&object["version"], &end.into()), "{text}");
         end = line["to_s"].as_f64().expect("a number");
         sum += line["interval"][count].as_i64().expect("a number");
@@ -179,5 +182,29 @@ impl Receiver {
         self.stderr.read_to_string(&mut words).expect("UTF-8");
         let status = self.child.wait().expect("our child");
         (status.code(), serde_json::from_str(&stdout).unwrap_or(Value::Null), words)
+    }
+}
+
+/// Checks a text for Prometheus as the format's description says: what a metric is stands before its samples, which are
+/// together and differ.
+pub fn check_exposition(text: &str) {
+    use std::collections::BTreeSet;
+
+    assert!(text.ends_with('\n'));
+    let (mut known, mut samples, mut lines) = (BTreeSet::new(), BTreeSet::new(), text.lines().peekable());
+    while let Some(help) = lines.next() {
+        let name = help.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()).expect(help);
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        assert!(known.insert(name), "{name} twice");
+        let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect(name);
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} {kind}");
+        while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
+            let (series, value) = sample.rsplit_once(' ').expect(sample);
+            assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{sample}");
+            assert!(samples.insert(series), "{series} twice");
+            let own = series.split('{').next().unwrap();
+            let of_it = kind == "summary" && matches!(own.strip_prefix(name), Some("_sum" | "_count"));
+            assert!(own == name || of_it, "{sample} below {name}");
+        }
     }
 }

@@ -35,6 +35,7 @@ const fn network(name: &'static str, words: &'static str) -> Line {
 pub(crate) const LINES: &[Line] = &[
     here("send", "send TO --rate 500pps --duration 50ms --json"),
     here("send-stream", "send TO --rate 500pps --duration 50ms --json-stream"),
+    here("send-trace", "send SINK --no-handshake --rate 500pps --duration 50ms --trace DIR/t.json --json"),
     here("send-signal", "send SINK --no-handshake --rate 500pps --duration 50ms --timer signal --json"),
     here("send-tick", "send SINK --no-handshake --rate 500pps --duration 50ms --timer tick --json"),
     here("send-timerfd", "send SINK --no-handshake --rate 500pps --duration 50ms --timer timerfd --json"),
@@ -44,10 +45,6 @@ pub(crate) const LINES: &[Line] = &[
     here(
         "send-flows",
         "send SINK --no-handshake --rate 500pps --flows 4 --quantum 4 --duration 50ms --cpu 0 --json",
-    ),
-    network(
-        "send-xdp",
-        "send 192.0.2.1:9 --driver xdp --iface wa --to-mac 02:00:00:00:01:01 --rate 1kpps --duration 50ms --json",
     ),
     here("recv", "recv 127.0.0.1:0 --duration 50ms --json"),
     here("recv-stream", "recv 127.0.0.1:0 --duration 50ms --json-stream"),

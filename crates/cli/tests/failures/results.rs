@@ -47,9 +47,9 @@ pub(crate) fn results(cells: &Cells, full: bool) -> Results {
 const ENDS: [End; 6] =
     [End::Code(0), End::Code(1), End::Code(2), End::Code(77), End::Signal, End::NeverBegan];
 
-type Place = (&'static str, &'static str);
+type CellName = (&'static str, &'static str);
 
-fn table(key: &str, head: &str, cells: &Cells, name: fn(&Place) -> &'static str) -> Table {
+fn table(key: &str, head: &str, cells: &Cells, name: fn(&CellName) -> &'static str) -> Table {
     let columns = ["cells", "failed", "skipped", "runs", "exit 0", "1", "2", "77", "SIGHUP", "never began"];
     let heads: Vec<_> = [head].into_iter().chain(columns).map(|head| (head, 0)).collect();
     let mut sums = BTreeMap::<&str, [u32; 10]>::new();

@@ -30,7 +30,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_linux::ethtool::Offload;
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
-use softtimers_net::poller::{XdpConfig, XdpDevice};
+use softtimers_net::poller::XdpDevice;
 
 use super::Scratch;
 use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, WB, ip};
@@ -785,7 +785,7 @@ fn another_xdp_program_stays() {
         if drivers(hosts).len() < 2 {
             return;
         }
-        let attached = || XdpDevice::on_all(&[Interface::named("wb")?], XdpConfig::default());
+        let attached = || XdpDevice::on_all(&[Interface::named("wb")?], XdpDevice::ENTRIES);
         let other = hosts.at("middle", attached).join().unwrap().unwrap();
         let refused = hosts.command("forward wb wa --driver xdp").output().unwrap();
         let message = common::refusal(&refused, 2);

@@ -206,22 +206,7 @@ fn the_text_is_in_the_format() {
     let response = http(&address, GET);
     let (head, text) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("text/plain; version=0.0.4") && text.ends_with('\n'));
-    let (mut known, mut samples, mut lines) = (BTreeSet::new(), BTreeSet::new(), text.lines().peekable());
-    while let Some(help) = lines.next() {
-        let name = help.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()).expect(help);
-        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
-        assert!(known.insert(name), "{name} twice");
-        let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect(name);
-        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} {kind}");
-        while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
-            let (series, value) = sample.rsplit_once(' ').expect(sample);
-            assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{sample}");
-            assert!(samples.insert(series), "{series} twice");
-            let own = series.split('{').next().unwrap();
-            let of_it = kind == "summary" && matches!(own.strip_prefix(name), Some("_sum" | "_count"));
-            assert!(own == name || of_it, "{sample} below {name}");
-        }
-    }
+    super::common::check_exposition(text);
     for line in [
         "softtimers_forward_received_packets_total{side=\"clients\"} 5",
         "softtimers_forward_received_bytes_total{side=\"clients\"} 20",

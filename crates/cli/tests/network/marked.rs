@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use crate::common::{self, hosts::ip, hosts::run, stderr};
+use crate::common::{self, hosts::ip, stderr};
 use crate::{Cable, report_of, with_cable};
 
 /// Runs a program of the far host that prints packets, until it has seen `count` of them; `None` without it.
@@ -42,8 +42,6 @@ fn every_datagram_asks_for_its_class() {
                 return common::skipped(&format!("no IPv6: {why}"));
             }
         }
-        // Without it the cable takes no frames of a program, and that driver is skipped.
-        let _ = run("ip", &["netns", "exec", &cable.far, "ethtool", "-K", "eth", "gro", "on"]);
         let recording = std::env::temp_dir().join(format!("softtimers-{}-marked.csv", std::process::id()));
         std::fs::write(&recording, (0..20).map(|at| format!("{},100\n", at * 1_000)).collect::<String>())
             .unwrap();
@@ -56,27 +54,17 @@ fn every_datagram_asks_for_its_class() {
             (send, "10.98.0.2", "-i 1ms --quantum 4", "tos 0xb8"),
             (send, "10.98.0.2", "-i 1ms --flows 4", "tos 0xb8"),
             (send, "10.98.0.2", "-i 1ms --timer signal", "tos 0xb8"),
-            (send, "10.98.0.2", "-i 1ms --driver packet", "tos 0xb8"),
-            (send, "[fd98::2]", "-i 1ms --driver packet --flows 2", "class 0xb8"),
-            (send, "10.98.0.2", "-i 1ms --driver xdp --iface eth", "tos 0xb8"),
+            (send, "[fd98::2]", "-i 1ms --flows 2", "class 0xb8"),
             (replay.as_str(), "10.98.0.2", "", "tos 0xb8"),
             (replay.as_str(), "[fd98::2]", "--timer loop", "class 0xb8"),
         ] {
-            let is_xdp = flags.contains("xdp");
             // Of one segmented send the cable carries one frame.
             let seen = if flags.contains("quantum") { 5 } else { 20 };
             let Some(printed) = tcpdump(cable, seen) else { return common::skipped("no tcpdump") };
-            let unasked = if is_xdp { "" } else { "--no-handshake" };
-            let words =
-                format!("{command} {to}:9000 {flags} --dscp ef --count 20 --catch-up all --json {unasked}");
+            let words = format!(
+                "{command} {to}:9000 {flags} --dscp ef --count 20 --catch-up all --json --no-handshake"
+            );
             let sent = cable.send(&words.split_whitespace().collect::<Vec<_>>().join(" "));
-            if is_xdp && sent.status.code() == Some(77) {
-                common::skipped(&stderr(&sent));
-                // What it waits for comes another way.
-                cable.send("send 10.98.0.2:9000 -i 1ms --count 20 --no-handshake");
-                printed();
-                continue;
-            }
             assert_eq!(sent.status.code(), Some(0), "{words}: {}", stderr(&sent));
             let text = printed();
             assert_eq!(text.matches(class).count(), seen, "{words}: {text}");
@@ -94,14 +82,11 @@ fn a_zone_leads_to_a_link_local_address() {
                 return common::skipped(&format!("no IPv6: {why}"));
             }
         }
-        for flags in ["", "--driver packet"] {
-            let receiver = cable.receiver("recv [fe80::98:2%eth]:9000 --once --duration 60s --json");
-            let words =
-                format!("send [fe80::98:2%eth]:9000 --rate 1kpps --count 200 --catch-up all --json {flags}");
-            let sent = cable.send(words.trim_end());
-            assert_eq!(sent.status.code(), Some(0), "{words}: {}", stderr(&sent));
-            assert_eq!(report_of(receiver)["received"], 200, "{words}");
-        }
+        let receiver = cable.receiver("recv [fe80::98:2%eth]:9000 --once --duration 60s --json");
+        let words = "send [fe80::98:2%eth]:9000 --rate 1kpps --count 200 --catch-up all --json";
+        let sent = cable.send(words);
+        assert_eq!(sent.status.code(), Some(0), "{words}: {}", stderr(&sent));
+        assert_eq!(report_of(receiver)["received"], 200, "{words}");
         let refused = common::refusal(&cable.send("send [fe80::98:2]:9000 --rate 1kpps"), 2);
         assert!(refused.contains("no zone") && refused.contains("[fe80::98:2%eth0]:9000"), "{refused}");
     });

@@ -33,7 +33,7 @@ pub(crate) fn pages() -> Vec<Page> {
     let is_page = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
     let folders = ["crates", "papers", "bench"].map(|folder| list(root.join(folder)));
     let of_crates = folders.into_iter().flatten().map(|folder| folder.join("README.md"));
-    let docs = ["docs", "papers/docs", "bench/docs"].map(|folder| list(root.join(folder)));
+    let docs = ["docs", "papers/docs", "bench/docs", "xtask/docs"].map(|folder| list(root.join(folder)));
     let all = list(root.clone()).chain(docs.into_iter().flatten()).chain(of_crates);
     let mut paths: Vec<PathBuf> = all.filter(|path| is_page(path) && path.exists()).collect();
     paths.sort();

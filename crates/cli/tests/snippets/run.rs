@@ -17,7 +17,6 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
     ("cargo xtask", "a check of CI, or hours of them"),
     ("cargo lab", "measures for minutes"),
     ("cargo bench", "measures for minutes"),
-    ("python crates/python/bench", "measures for minutes"),
     ("cargo build", "builds for minutes"),
     ("cargo run --release -p wan-examples", "builds for minutes: `cargo xtask full` does"),
     ("cargo install", "installs on this machine"),
@@ -27,12 +26,12 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
     ("python3 -m venv", "installs on this machine"),
     ("pip", "installs on this machine"),
     ("buildah", "a container engine"),
-    ("docker", "a container engine"),
     ("podman", "a container engine"),
     ("cc", "the tests of crates/capi build and run its program"),
     ("./paced", "the tests of crates/capi build and run its program"),
-    ("python crates/python/tests", "the tests of crates/python"),
     ("python papers/python/bench", "measures for minutes"),
+    ("echo 1 > /sys/class/net/eth0/threaded", "a network card"),
+    ("chrt -d", "a network card"),
     ("softtimers wan --rtt 80ms --rate 20Mbit --loss 0.5% -- curl", "the internet"),
 ];
 

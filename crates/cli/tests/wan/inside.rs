@@ -125,7 +125,7 @@ fn curl_meets_the_path_as_a_user_without_rights() {
         assert!(measured["delivered"].as_u64().unwrap() > 2, "{measured}");
     }
     assert_eq!(summary["machine"]["sandbox"]["capabilities"], serde_json::json!([]));
-    assert!(stderr(&output).contains("wan, command: curl"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("wan: curl"), "{}", stderr(&output));
 }
 
 #[test]
@@ -163,6 +163,97 @@ fn joined_frames_are_carried_whole_unless_packets_matter() {
         assert_eq!((frames("whole") > 0, frames("joined") > 0), (is_whole, !is_whole), "{summary}");
         assert_eq!((frames("unsplit"), frames("too_long")), (0, 0), "{summary}");
     }
+}
+
+/// Segments cut from a joined frame leave together if they are due within the span, each lost or kept by itself; what
+/// arrives is what was sent.
+#[test]
+fn segments_leave_together_and_are_lost_alone() {
+    if lacks("python3") || lacks("curl") {
+        return;
+    }
+    let place = ScratchDirectory::new();
+    let served: Vec<u8> = (0..4_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(place.0.join("served"), &served).unwrap();
+    let words = ["--peer", SERVER, "--", "curl", "-sf", "-o", "got", "http://peer:8000/served"];
+    for (flags, name) in [("--coalesce 300us", "some.json"), ("--coalesce 0", "none.json")] {
+        let flags = format!("--rtt 4ms -b 400Mbit --loss 0.2% --seed 5 --summary {name} {flags}");
+        let Some(output) = place.run(&flags, &words) else { return };
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(fs::read(place.0.join("got")).unwrap() == served, "{flags}: bytes differ");
+        let summary: Value = serde_json::from_slice(&fs::read(place.0.join(name)).unwrap()).unwrap();
+        let (frames, down) = (&summary["interfaces"], &summary["down"]["measured"]);
+        assert!(frames["joined"].as_u64() > Some(0) && down["lost"].as_u64() > Some(0), "{summary}");
+        assert_eq!(frames["together"].as_u64() > Some(0), name == "some.json", "{summary}");
+        // Each is late by itself, and none is early.
+        assert_eq!(down["lateness_ns"]["count"], down["delivered"]);
+        assert!(down["delay_ns"]["min"].as_u64() >= Some(2_000_000), "{summary}");
+    }
+}
+
+/// netem's chain of four states loses its share of what an unmodified program sends, and the summary has what was set.
+#[test]
+fn four_states_lose_a_programs_packets() {
+    if lacks("python3") {
+        return;
+    }
+    let place = ScratchDirectory::new();
+    let sends = "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nfor n in range(4000):\n s.sendto(b'x'*100,('peer',7)); n%20 or time.sleep(.001)";
+    let words = ["--peer", PEER, "--", "python3", "-c", sends];
+    let flags = "--up-loss state:2%,20%,10%,25%,0.5% --seed 3 --summary summary.json";
+    let Some(output) = place.run(flags, &words) else { return };
+    assert!(output.status.success(), "{}", stderr(&output));
+    let up = &place.summary()["up"];
+    let mean = (0.1 + 0.005) / (1.0 + 0.1 + 0.04 + 0.005);
+    assert!((up["set"]["loss"].as_f64().unwrap() - mean).abs() < 1e-9, "{up}");
+    let loss = up["measured"]["loss"].as_f64().unwrap();
+    assert!(up["measured"]["offered"].as_u64() >= Some(4_000) && (loss - mean).abs() < mean / 2.0, "{up}");
+}
+
+/// Of two flows only the chosen one meets the path, and only it is counted there.
+#[test]
+fn only_the_chosen_packets_take_the_path() {
+    if lacks("python3") {
+        return;
+    }
+    let place = ScratchDirectory::new();
+    let sends = "import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nfor n in range(300):\n s.sendto(b'x',('peer',7+n%3//2))";
+    let words = ["--peer", PEER, "--", "python3", "-c", sends];
+    let command = [&["--only", "udp dst port 7"][..], &words].concat();
+    let Some(output) = place.run("--up-loss 100% --summary summary.json", &command) else { return };
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary = place.summary();
+    let (up, frames) = (&summary["up"]["measured"], &summary["interfaces"]);
+    assert_eq!((up["offered"].as_u64(), up["lost"].as_u64()), (Some(200), Some(200)), "{summary}");
+    assert!(frames["beside"].as_u64() >= Some(100) && frames["unsplit"] == 0, "{summary}");
+    assert_eq!(summary["config"]["only"], "udp dst port 7");
+    let refused = place.run("--only port", &words[2..]).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("something is missing"), "{}", stderr(&refused));
+}
+
+/// Both families lie behind the path: no handshake is faster than it, and no question for a neighbour is counted.
+#[test]
+fn ipv6_takes_the_path_too() {
+    if lacks("python3") || lacks("curl") {
+        return;
+    }
+    if !Path::new("/proc/net/if_inet6").exists() {
+        return skipped("a kernel without IPv6");
+    }
+    let place = ScratchDirectory::new();
+    fs::write(place.0.join("served"), "here").unwrap();
+    let server = "python3 -m http.server 8000 --bind ::";
+    let url = "http://peer6:8000/served";
+    let words = ["--peer", server, "--", "curl", "-sf", "-w", " %{time_connect} %{remote_ip}", url];
+    let Some(output) = place.run("--rtt 60ms --summary summary.json", &words) else { return };
+    let said = text(&output.stdout);
+    let parts: Vec<&str> = said.split(' ').collect();
+    assert_eq!((parts[0], parts[2]), ("here", "fd53:54::2"), "{said}{}", stderr(&output));
+    assert!(parts[1].parse::<f64>().unwrap() >= 0.06, "{said}");
+    // The opening, the request, the answer and the ends, with what they need to be acknowledged; the shortest has 74 bytes.
+    let up = &place.summary()["up"]["measured"];
+    assert!(up["offered"].as_u64() <= Some(12) && up["delay_ns"]["min"].as_u64() >= Some(30_000_000), "{up}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn interfaces_stand_beside_sockets_in_a_file() {
         assert_eq!(ask(&control, "set lab both rtt 60ms\n"), ["ok"]);
         assert!(trip(hosts, WAIT).unwrap() >= MS(60));
         let said =
-            ask(&control, "show lab\nshow\nset lab both\nset web both loss 1%\nset nobody both rtt 1ms\n");
+            ask(&control, "show lab\nshow\nset lab both\nset web both corrupt 1%\nset nobody both rtt 1ms\n");
         let lab: Value = serde_json::from_str(&said[0]).unwrap();
         assert_eq!((&lab["protocol"], &lab["listen"]), (&json!("interfaces"), &json!("wa")));
         assert_eq!(lab["down"]["set"]["delay_ns"], 30_000_000);
@@ -141,7 +141,7 @@ fn interfaces_stand_beside_sockets_in_a_file() {
         let all: Value = serde_json::from_str(&said[1]).unwrap();
         assert_eq!(all["proxies"].as_array().unwrap().len(), 2);
         for (said, part) in
-            said[2..].iter().zip(["nothing is set", "cannot have loss", "'show' has them all"])
+            said[2..].iter().zip(["nothing is set", "cannot have corruption", "'show' has them all"])
         {
             assert!(said.starts_with("error: ") && said.contains(part), "{said}");
         }

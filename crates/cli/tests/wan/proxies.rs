@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::common::{command, refusal, run, skipped};
+use crate::common::{check_exposition, command, refusal, run, skipped};
 
 /// A `wan` with an API.
 pub(super) struct Proxies {
@@ -142,6 +142,33 @@ fn toxiproxys_own_client_understands_the_api() {
     let client = Command::new(&program).args([proxies.api.to_string(), echo().to_string()]).output().unwrap();
     let said = String::from_utf8_lossy(&client.stdout).into_owned();
     assert!(client.status.success() && said.contains("all held"), "{said}");
+    proxies.finish();
+}
+
+/// What has passed is in the text for Prometheus, by proxy and direction; a web page does not get it.
+#[test]
+fn metrics_of_all_proxies_are_scraped() {
+    let (proxies, upstream) = (Proxies::start(""), echo());
+    let address = proxies.create("a \"name\"", upstream);
+    proxies.create("idle", upstream);
+    exchange(address, 1_000).0.unwrap();
+    let scraped = |headers| proxies.request("GET", "/metrics", headers, "");
+    let (status, text) = scraped("Host: localhost:1\r\n");
+    assert_eq!(status, 200);
+    check_exposition(&text);
+    for line in [
+        r#"softtimers_wan_enabled{proxy="idle"} 1"#,
+        r#"softtimers_wan_bytes_total{proxy="a \"name\"",way="up"} 1000"#,
+        r#"softtimers_wan_bytes_total{proxy="a \"name\"",way="down"} 1000"#,
+        r#"softtimers_wan_bytes_total{proxy="idle",way="up"} 0"#,
+        r#"softtimers_wan_clients_opened_total{proxy="a \"name\""} 1"#,
+        r#"softtimers_wan_lost_total{proxy="idle",way="down"} 0"#,
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}: {text}");
+    }
+    assert_eq!(scraped("Host: localhost:1\r\nOrigin: http://evil.example\r\n").0, 403);
+    assert_eq!(scraped("Host: evil.example\r\n").0, 403);
+    assert_eq!(proxies.ask("POST", "/metrics", &Value::Null).0, 405);
     proxies.finish();
 }
 
@@ -324,8 +351,8 @@ fn a_file_names_streams_and_datagrams() {
     assert_eq!(proxies.ask("PATCH", "/proxies/web", &slower).1["path"], slower["path"]);
     let (_, took) = exchange(address("web"), 100);
     assert!(took >= Duration::from_millis(80), "{took:?}");
-    let said = proxies.ask("PATCH", "/proxies/web", &json!({"path": ["both loss 1%"]})).1;
-    assert!(said["error"].as_str().unwrap().contains("cannot have loss"), "{said}");
+    let said = proxies.ask("PATCH", "/proxies/web", &json!({"path": ["both duplicate 1%"]})).1;
+    assert!(said["error"].as_str().unwrap().contains("cannot have duplicates"), "{said}");
     assert_eq!(proxies.ask("POST", "/proxies/names/toxics", &json!({"type": "timeout"})).0, 400);
     let report = proxies.finish();
     let delay = |at: usize, key: &str| report["proxies"][at]["up"][key]["delay_ns"].clone();

@@ -50,7 +50,7 @@ impl Even {
     }
 
     /// Sets another rate from `now` on. The gap of `places` places that leads to this one keeps its remaining
-    /// share, and the number of places behind stays. O(1).
+    /// share, and the number of places behind or ahead stays. O(1).
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         let (old, new) = (self.rate.span_nanos(places), rate.span_nanos(places));
         if rate == self.rate {
@@ -63,9 +63,10 @@ impl Even {
         let scaled = |nanos| multiply_divide(nanos, new, old);
         let (at, now_nanos) = (self.at.as_nanos(), now.as_nanos());
         self.at = if at > now_nanos {
-            // What has passed is rounded down: never early.
-            let passed = old.saturating_sub(at - now_nanos);
-            now.after(new - scaled(passed))
+            // More than a gap remains if the last packets left before their place. What has passed is rounded
+            // down: never early.
+            let (gaps, remains) = ((at - now_nanos) / old, (at - now_nanos) % old);
+            now.after(new.saturating_mul(gaps).saturating_add(new - scaled(old - remains)))
         } else {
             Timestamp::from_nanos(now_nanos.saturating_sub(scaled(now_nanos - at)))
         };
@@ -102,6 +103,21 @@ mod tests {
             even.set_rate(even.at.saturating_sub(Duration::from_micros(5)), rate, 1);
         }
         assert_eq!(even.place().as_nanos(), packets * NANOS_PER_SEC / 83_333);
+    }
+
+    /// Each packet leaves a third of a gap before its place, and then the rate changes a little: the lead is not
+    /// gained anew each time.
+    #[test]
+    fn who_leaves_early_leaves_no_more_often_when_the_rate_changes() {
+        let every = |nanos| Rate::every(Duration::from_nanos(nanos)).unwrap();
+        let mut even = Even::starting(every(9_000), Timestamp::from_micros(9));
+        let mut now = Timestamp::ZERO;
+        for packet in 1..=1_000 {
+            now = even.place().saturating_sub(Duration::from_micros(3));
+            even.advance(1);
+            even.set_rate(now, every(9_000 + packet % 2), 1);
+        }
+        assert!(now >= Timestamp::from_micros(9 * 1_000 - 3), "{now:?}");
     }
 
     proptest! {

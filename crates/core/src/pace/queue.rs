@@ -26,9 +26,8 @@
 //!    packet that is enqueued by then continues the train, so a source that enqueues in answer to each
 //!    departure is not idle.
 //! 4. **A turn ends and is fair.** Whatever is enqueued, a flow has one departure (one
-//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next; with
-//!    [`Proportional`](Fairness::Proportional) shares there are as many departures as flows that were due. Under overload flows get equal shares or
-//!    shares in proportion to their rates, as you choose: [`Fairness`].
+//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next. Under overload, while more is due than
+//!    the program can send, flows get about as many packets each, and one that asks for less gets all of it.
 //! 5. **Nothing is lost.** Each enqueued packet is waiting, sent, expired or removed, and counted as such. A
 //!    packet that cannot be taken comes back to the caller, with the reason: the newest is refused, never an
 //!    older one dropped ([`Limits`]).
@@ -57,15 +56,14 @@ mod node;
 mod packets;
 mod releases;
 mod run;
-mod shares;
 mod turn;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::slots::Slots;
+use crate::time::saturating_nanos;
 use crate::{PaceError, Rate, Timestamp};
 
 use super::lane::Lane;
@@ -73,10 +71,9 @@ use flow::{Batch, Flow};
 use hot::Hot;
 use packets::{FirstPacket, Packet, Packets, Removed};
 use releases::Releases;
-use shares::Shares;
 
 pub use account::{Departure, FlowStats, Popped, QueueStats, Reject, Rejected};
-pub use config::{Fairness, FlowConfig, Limits, Quantum, QueueConfig};
+pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
 pub use id::FlowId;
 pub use turn::DepartureTurn;
 
@@ -119,7 +116,7 @@ pub use turn::DepartureTurn;
 /// ```
 ///
 /// # Cost
-/// O(1) for each packet, amortised (O(log flows) with [`Fairness::Proportional`]): flows whose release times lie within the same 256 ns are sorted together when
+/// O(1) for each packet, amortised: flows whose release times lie within the same 256 ns are sorted together when
 /// that time has come. With ten thousand flows the cost is cache misses, so a packet touches few lines: one
 /// with the flow's pace and its first packet, and half of one in the order (`cargo bench -p softtimers-core
 /// --bench departures`). A flow that counts bytes or has a pattern, a quantum or a limit on bytes or delay
@@ -134,13 +131,13 @@ pub struct DepartureQueue<T> {
     hot: Vec<Hot<T>>,
     packets: Packets<T>,
     releases: Releases,
-    /// Holds the due flows, instead of the releases, if their shares are to be proportional.
-    shares: Option<Box<Shares>>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     /// The flow with the least of `releases`, if a part of its quantum has been handed out.
     leaving: Option<Batch>,
     slack: Duration,
+    /// In nanoseconds; 1 without slots.
+    slot: u64,
     most_packets: u32,
     /// Without `enqueued` and `waiting`, which are computed from the others.
     stats: QueueStats,
@@ -154,10 +151,10 @@ impl<T> DepartureQueue<T> {
             hot: Vec::new(),
             packets: Packets::new(),
             releases: Releases::new(),
-            shares: (config.fairness == Fairness::Proportional).then(|| Box::new(Shares::new())),
             latest: Timestamp::ZERO,
             leaving: None,
             slack: config.slack,
+            slot: saturating_nanos(config.slot).max(1),
             most_packets: config.packets.min(u32::MAX - 1),
             stats: QueueStats::default(),
         }
@@ -179,9 +176,6 @@ impl<T> DepartureQueue<T> {
             None => self.hot.push(hot),
         }
         self.releases.add(index);
-        if let Some(shares) = &mut self.shares {
-            shares.add(index);
-        }
         self.stats.flows += 1;
         Ok(FlowId::from_timer(id))
     }
@@ -198,7 +192,7 @@ impl<T> DepartureQueue<T> {
         let index = self.flows.find(flow.timer())?;
         self.leaving = self.leaving.filter(|batch| batch.flow != index);
         let (_, flow) = self.flows.take(index)?;
-        self.withdraw(index);
+        self.releases.withdraw(index);
         let hot = &mut self.hot[index as usize];
         hot.lane = Lane::CLOSED;
         let (waiting, _) = flow.waiting(hot);
@@ -231,12 +225,7 @@ impl<T> DepartureQueue<T> {
         self.latest = self.latest.max(now);
         let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
         let lane = &mut self.hot[index as usize].lane;
-        let flow = self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?;
-        let before = flow.time_of(MANY, MANY);
-        flow.set_rate(lane, self.latest, rate);
-        if let Some(shares) = &mut self.shares {
-            shares.rescale(index, before, flow.time_of(MANY, MANY));
-        }
+        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.set_rate(lane, self.latest, rate);
         self.file(index);
         Ok(())
     }
@@ -391,12 +380,24 @@ impl<T> DepartureQueue<T> {
     /// As [`poll_at`](Self::poll_at).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let first = self.releases.first();
-        match self.shares.as_ref().and_then(|shares| shares.first()) {
-            Some(due) => {
-                self.hot.get(due as usize).map(|hot| hot.lane.release()).into_iter().chain(first).min()
-            }
-            None => first,
+        self.releases.first().map(|release| self.collected_at(release))
+    }
+
+    /// Returns the first slot from `release` on.
+    #[inline]
+    fn collected_at(&self, release: Timestamp) -> Timestamp {
+        match self.slot {
+            1 => release,
+            slot => Timestamp::from_nanos(release.as_nanos().div_ceil(slot).saturating_mul(slot)),
+        }
+    }
+
+    /// Returns the latest slot until `now`: the release times until then are due.
+    #[inline]
+    fn collected_by(&self, now: Timestamp) -> Timestamp {
+        match self.slot {
+            1 => now,
+            slot => Timestamp::from_nanos(now.as_nanos() / slot * slot),
         }
     }
 
@@ -440,24 +441,13 @@ impl<T> DepartureQueue<T> {
 
     /// Inserts a flow under the time at which its first packet may leave, if it has one.
     fn file(&mut self, index: u32) {
-        self.withdraw(index);
+        self.releases.withdraw(index);
         let Some(hot) = self.hot.get_mut(index as usize) else { return };
         if hot.first.is_taken() {
             self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
         }
     }
-
-    /// Takes a flow out of where it is inserted.
-    fn withdraw(&mut self, index: u32) {
-        self.releases.withdraw(index);
-        if let Some(shares) = &mut self.shares {
-            shares.withdraw(index);
-        }
-    }
 }
-
-/// Enough packets or bytes that the time they take tells one rate from another.
-const MANY: u32 = 1 << 20;
 
 /// Returns when a packet may leave that has become its flow's first. If it is ready only after the flow's
 /// pace would have let one leave, the flow was idle: a new train begins, without catch-up.

@@ -18,7 +18,9 @@
 //!
 //! The speed of one packet at a time is estimated from the usual gap of a late flow, a mean of the last
 //! sixteen or so. While that is at most eight ninths of the target interval, an occasional longer gap counts
-//! as a new stall: it moves the deadline, and causes no train.
+//! as a new stall: it moves the deadline, and causes no train. In a slower loop only a gap that is longer than a whole train's
+//! time counts, and only if the last such gap should be made up by then: gaps that keep coming would move the deadline
+//! forever, and the flow would never have a train (at 130, 1 and 30 µs in turn it had half of its rate at 40 µs).
 
 use crate::Timestamp;
 
@@ -68,6 +70,8 @@ pub(super) struct Spell {
     departures: u32,
     /// When it is to be over.
     ends: Timestamp,
+    /// When the latest stall during it should be made up: one before that in a slow loop is what that loop does.
+    excused: Timestamp,
     /// The mean of the last gaps while late, in nanoseconds; 0 before the first. Gaps inside trains are not
     /// counted.
     usual: u64,
@@ -94,7 +98,14 @@ pub(super) struct Behind {
 
 impl Spell {
     pub(super) const fn new(recovery: Recovery) -> Self {
-        Spell { recovery, in_train: 0, departures: 0, ends: Timestamp::ZERO, usual: 0 }
+        Spell {
+            recovery,
+            in_train: 0,
+            departures: 0,
+            ends: Timestamp::ZERO,
+            excused: Timestamp::ZERO,
+            usual: 0,
+        }
     }
 
     pub(super) const fn recovery(&self) -> Recovery {
@@ -123,11 +134,14 @@ impl Spell {
         // At this gap, one at a time ends any catch-up within its time.
         let is_quick = usual <= interval / (within + 1) * within;
         if !goes_on {
-            self.ends = latest;
-        } else if gap > interval.saturating_mul(u64::from(train)) || is_quick && gap > interval {
+            (self.ends, self.excused) = (latest, now);
+        } else if is_quick && gap > interval
+            || now >= self.excused && gap > interval.saturating_mul(u64::from(train))
+        {
             // Another stall, which the deadline did not allow for.
-            let later = self.ends.after(gap.saturating_mul(within + 1));
-            self.ends = self.ends.max(later.min(latest));
+            let takes = gap.saturating_mul(within + 1);
+            self.ends = self.ends.max(self.ends.after(takes).min(latest));
+            self.excused = now.after(takes);
         }
         let packets = u16::try_from(packets).unwrap_or(u16::MAX);
         self.in_train =

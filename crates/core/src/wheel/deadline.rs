@@ -15,10 +15,11 @@
 //! timer leaves it. The search itself is bounded, and returns the time up to which it came; a deadline that
 //! is too early costs one more search at that time.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::Wheel;
-use super::level::{BLOCK, BLOCK_BITS, Level};
+use super::level::{BLOCK, BLOCK_BITS, Level, Slot};
 use super::record::Record;
 use super::sizes::{MOST_WITHOUT_LEVELS, NIL};
 
@@ -87,20 +88,55 @@ impl<E> Wheel<E> {
         }
     }
 
-    #[inline(never)]
     fn find_earliest(&self) -> u64 {
+        self.find_least(|record| record.deadline(&self.margins), |slot| slot.least_deadline)
+    }
+
+    /// Returns by how much a wake-up may come after the earliest deadline, at most `most`, if no timer is to be later
+    /// after its own deadline than its slack.
+    #[inline]
+    pub(crate) fn slack_left(&self, most: u64) -> u64 {
+        let earliest = self.earliest_deadline();
+        if most == 0 || earliest == u64::MAX || self.next_due() >= earliest {
+            return 0;
+        }
+        let last_of = |record: &Record<E>| {
+            let deadline = record.deadline(&self.margins);
+            deadline.saturating_add(deadline.saturating_sub(record.due).min(most))
+        };
+        let chunks = Cell::new(MOST_SLOT_CHUNKS);
+        let last = self.find_least(last_of, |slot| self.least_in_slot(slot, &chunks, last_of));
+        last.saturating_sub(earliest).min(most)
+    }
+
+    /// Returns the least value of `of` for the timers of a slot; its least deadline if it has more than so many chunks.
+    fn least_in_slot(&self, slot: &Slot, chunks: &Cell<u32>, of: impl Fn(&Record<E>) -> u64) -> u64 {
+        let Some(left) = chunks.get().checked_sub(slot.chunks) else { return slot.least_deadline };
+        chunks.set(left);
+        let (mut chunk, mut best) = (slot.list.head, u64::MAX);
+        while chunk != NIL {
+            let timers = self.slots.chunks.handful(chunk);
+            best = timers.iter().fold(best, |best, timer| best.min(of(&self.records[timer])));
+            chunk = self.slots.chunks.next(chunk);
+        }
+        best
+    }
+
+    /// Returns the least value of `of`, which is not before a timer's deadline, and of `in_slot` for those in slots.
+    #[inline(never)]
+    fn find_least(&self, of: impl Fn(&Record<E>) -> u64, in_slot: impl Fn(&Slot) -> u64) -> u64 {
         let most = if self.is_small() { MOST_WITHOUT_LEVELS } else { MOST_SLOTS };
-        let mut best = self.least_at_front(most, |record| record.deadline(&self.margins));
+        let mut best = self.least_at_front(most, &of);
         if !self.is_small() {
             // Timers in the inbox are not in any slot yet.
             for &timer in self.inbox.timers() {
-                best = best.min(self.records[timer].deadline(&self.margins));
+                best = best.min(of(&self.records[timer]));
             }
             for level in 0..self.slots.levels.len() {
-                best = self.earliest_in_level(level, best);
+                best = self.earliest_in_level(level, best, &in_slot);
             }
         }
-        self.least_of_later(best, most, |record| record.deadline(&self.margins))
+        self.least_of_later(best, most, of)
     }
 
     /// Returns the least of `best` and the values of `of` for the later timers, all of which come after
@@ -128,16 +164,9 @@ impl<E> Wheel<E> {
     fn least_at_front(&self, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);
-        let mut best = front.heap.least(most, of);
-        for run in [&front.queue, &front.run] {
-            best = run.least(best, most, of);
-        }
-        for entry in front.near.entries().rev() {
-            if entry.due >= best {
-                break;
-            }
-            best = best.min(of(entry.timer));
-        }
+        let runs = [&front.near, &front.queue, &front.run];
+        let best = runs.into_iter().fold(u64::MAX, |best, run| run.least(best, most, of));
+        let mut best = front.heap.least(best, most, of);
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
             if chunk == NIL {
@@ -170,7 +199,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    fn earliest_in_level(&self, at: usize, mut best: u64) -> u64 {
+    fn earliest_in_level(&self, at: usize, mut best: u64, in_slot: impl Fn(&Slot) -> u64) -> u64 {
         let level: &Level = &self.slots.levels[at];
         if level.is_empty() {
             return best;
@@ -196,7 +225,9 @@ impl<E> Wheel<E> {
                     if looked_at > MOST_SLOTS {
                         return start;
                     }
-                    best = best.min(bounds.least_deadline);
+                    if bounds.least_deadline < best {
+                        best = best.min(in_slot(bounds));
+                    }
                 }
             }
         }
@@ -207,5 +238,7 @@ impl<E> Wheel<E> {
 /// Slots of a level, or entries at the front, that one search visits while there are many: about a
 /// microsecond.
 const MOST_SLOTS: usize = 128;
+/// Chunks of slots that one search for the slack left visits: some hundred timers.
+const MOST_SLOT_CHUNKS: u32 = 32;
 /// Chunks of the chain that one search visits.
 const MOST_CHUNKS: usize = 4;

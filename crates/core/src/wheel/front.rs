@@ -21,11 +21,10 @@ use alloc::vec::Vec;
 use super::Wheel;
 use super::chunk::{Home, List};
 use super::heap::Heap;
-use super::near::Near;
-use super::record::{Entry, Filed, Location, Records};
+use super::record::{Filed, NEAR, QUEUE, RUN, Records};
 use super::run::Run;
 use super::sizes::{CHUNK_ROOM, MOST_SORTED, MOST_WITHOUT_LEVELS, NIL};
-use super::terms::Key;
+use super::terms::{Entry, Key};
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -35,8 +34,8 @@ pub(super) struct Front {
     pub(super) run: Run,
     /// While there are few: timers that came in order, of any time.
     pub(super) queue: Run,
-    /// While there are few: the timers that come next.
-    pub(super) near: Near,
+    /// While there are few: the timers that come next, sorted together.
+    pub(super) near: Run,
     pub(super) chain: Chain,
     /// While there are few and most are in the heap: a bit for each timer set, whether it came in order, the
     /// latest in the lowest bit; and `before`, when that one is due.
@@ -70,9 +69,9 @@ impl Front {
     pub(super) const fn new() -> Self {
         Front {
             heap: Heap::new(),
-            run: Run::new(MOST_IN_RUN),
-            queue: Run::new(MOST_WITHOUT_LEVELS),
-            near: Near::new(),
+            run: Run::new(MOST_IN_RUN, RUN),
+            queue: Run::new(MOST_WITHOUT_LEVELS, QUEUE),
+            near: Run::new(MOST_SORTED, NEAR),
             chain: Chain { list: List::EMPTY, home: Home(0), order: Order::Ordered },
             streak: 0,
             before: 0,
@@ -83,22 +82,15 @@ impl Front {
     /// Returns the least entry, provided that the chain has been seen to.
     #[inline(always)]
     pub(super) fn least(&self) -> Option<&Entry> {
-        let least = self.least_of_few();
+        let least = lesser(lesser(self.queue.first(), self.near.first()), self.heap.first());
         if self.run.is_empty() { least } else { lesser(self.run.first(), least) }
-    }
-
-    /// [`least`](Self::least), but of heap, queue and near only.
-    #[inline(always)]
-    pub(super) fn least_of_few(&self) -> Option<&Entry> {
-        lesser(lesser(self.queue.first(), self.near.first()), self.heap.first())
     }
 
     /// Returns the first entry of the run, if nothing else can be before it.
     #[inline]
     pub(super) fn only_run(&self) -> Option<&Entry> {
         let ordered = self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
-        let no_other = self.heap.is_empty() && self.queue.is_empty() && self.near.first().is_none();
-        self.run.first().filter(|_| no_other && ordered)
+        self.run.first().filter(|_| ordered && self.queue.is_empty() && self.only_queue())
     }
 
     /// Returns the least entry, if the chain need not be seen to for it.
@@ -108,10 +100,10 @@ impl Front {
         if self.chain.is_empty() || is_seen { self.least() } else { None }
     }
 
-    /// Returns whether all entries came in order, while there are few.
+    /// Returns whether all entries came in order.
     #[inline]
     pub(super) fn only_queue(&self) -> bool {
-        self.heap.is_empty() && self.near.first().is_none()
+        self.heap.is_empty() && self.near.is_empty()
     }
 
     /// Returns whether to queue an entry, while there are few: it comes after all in the queue, and others
@@ -144,25 +136,19 @@ impl Front {
     #[inline]
     pub(super) fn insert<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         if self.run.has_room_for(&entry) {
-            records[entry.timer].place = self.run.append(entry, Location::in_run, records);
+            records[entry.timer].place = self.run.append(entry, records);
         } else {
             records[entry.timer].place = self.heap.push(entry, records);
         }
     }
 
-    /// Sorts the entries that came out of a slot.
-    #[inline]
-    fn sort_loose(&mut self) {
-        if let [first, _, ..] = self.loose[..] {
-            let order = |entry: &Entry| (entry.due, entry.sequence.seen_from(first.sequence));
-            self.loose.sort_unstable_by_key(order);
-        }
-    }
-
-    /// Inserts the entries that came out of a slot.
+    /// Sorts the entries that came out of a slot, and inserts them.
     #[inline]
     fn insert_loose<E>(&mut self, records: &mut Records<E>) {
         let mut loose = core::mem::take(&mut self.loose);
+        if let [first, _, ..] = loose[..] {
+            loose.sort_unstable_by_key(|entry| entry.order(first.sequence));
+        }
         loose.drain(..).for_each(|entry| self.insert(entry, records));
         self.loose = loose;
     }
@@ -170,24 +156,16 @@ impl Front {
     /// Takes the least entry out, if it comes before `limit`.
     #[inline(always)]
     pub(super) fn take_least<E>(&mut self, limit: Key, records: &mut Records<E>) -> Option<Entry> {
-        let is_first =
-            |first: &Entry, least: Option<&Entry>| least.is_none_or(|least| first.is_before(least));
-        let (mut least, mut of) = (self.queue.first(), Of::Queue);
-        if let Some(first) = self.near.first().filter(|first| is_first(first, least)) {
-            (least, of) = (Some(first), Of::Near);
-        }
-        if let Some(first) = self.heap.first().filter(|first| is_first(first, least)) {
-            (least, of) = (Some(first), Of::Heap);
-        }
-        if let Some(first) = self.run.first().filter(|first| is_first(first, least)) {
-            (least, of) = (Some(first), Of::Run);
-        }
-        let least = *least.filter(|least| least.key().is_before(limit))?;
-        match of {
-            Of::Queue => self.queue.drop_first(),
-            Of::Near => self.near.drop_first(),
-            Of::Heap => self.heap.remove(0, records),
-            Of::Run => self.run.drop_first(),
+        let least = *self.least().filter(|least| least.key().is_before(limit))?;
+        let is_least = |first: Option<&Entry>| first.is_some_and(|first| first.timer == least.timer);
+        if is_least(self.queue.first()) {
+            self.queue.drop_first();
+        } else if is_least(self.near.first()) {
+            self.near.drop_first();
+        } else if is_least(self.heap.first()) {
+            self.heap.remove(0, records);
+        } else {
+            self.run.drop_first();
         }
         Some(least)
     }
@@ -216,25 +194,17 @@ impl Front {
     }
 
     /// Makes room for `timers` entries.
-    pub(super) fn reserve(&mut self, timers: usize) {
+    pub(super) fn reserve<E>(&mut self, timers: usize, records: &mut Records<E>) {
         self.heap.reserve(timers);
-        self.queue.reserve();
-        self.near.reserve(MOST_SORTED);
-        self.run.reserve();
+        self.queue.reserve(2 * MOST_WITHOUT_LEVELS, records);
+        self.near.reserve(MOST_SORTED, records);
+        self.run.reserve(2 * MOST_IN_RUN, records);
     }
 
     pub(super) fn shrink(&mut self) {
         self.heap.shrink();
         self.queue.shrink();
     }
-}
-
-/// The list whose first entry is the least.
-enum Of {
-    Queue,
-    Near,
-    Heap,
-    Run,
 }
 
 #[inline]
@@ -275,7 +245,6 @@ impl<E> Wheel<E> {
             while !list.is_empty() {
                 self.load(&mut list, |front, entry, _| front.loose.push(entry));
             }
-            self.front.sort_loose();
             self.front.insert_loose(&mut self.records);
         } else {
             let order = Order::Looking { next: list.head, highest: Key::ZERO };

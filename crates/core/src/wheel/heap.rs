@@ -6,9 +6,9 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Entry, Location, Records};
+use super::record::{HEAP, Location, Records};
 use super::sizes::HEAP_ARITY;
-use super::terms::Key;
+use super::terms::{Entry, Key};
 
 #[derive(Debug)]
 pub(super) struct Heap {
@@ -49,7 +49,7 @@ impl Heap {
             self.sift_up(at, entry, records);
             return records[entry.timer].place;
         }
-        Location::in_heap(at)
+        Location::new(HEAP, at)
     }
 
     /// Removes the entry at a place: O(log n); O(1) if it is not the first of a few.
@@ -86,11 +86,10 @@ impl Heap {
         }
     }
 
-    /// Returns the least value of `of` over all timers, which is not before an entry's due time; after `most`
-    /// calls, that or a time before it. Skips timers that are due after the best found, and those below them.
-    pub(super) fn least(&self, most: usize, of: impl Fn(u32) -> u64) -> u64 {
-        let (mut best, mut left) = (u64::MAX, most);
-        self.least_below(0, &mut best, &mut left, &of);
+    /// Returns the lesser of `best` and the least value of `of` over all timers, which is not before an entry's due time;
+    /// after `most` calls, that or a time before it. Skips timers that are due after the best found, and those below them.
+    pub(super) fn least(&self, mut best: u64, mut most: usize, of: impl Fn(u32) -> u64) -> u64 {
+        self.least_below(0, &mut best, &mut most, &of);
         best
     }
 
@@ -156,7 +155,7 @@ impl Heap {
     #[inline]
     fn put<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
         self.entries[at] = entry;
-        records[entry.timer].place = Location::in_heap(at);
+        records[entry.timer].place = Location::new(HEAP, at);
     }
 }
 

@@ -12,7 +12,7 @@
 //! ```
 
 use super::Wheel;
-use super::record::{Location, Records};
+use super::record::{INBOX, Location, Records};
 
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -39,7 +39,7 @@ impl Inbox {
         *self.timers.get_mut(at as usize)? = timer;
         self.len += 1;
         self.least_due = self.least_due.min(due);
-        Some(Location::in_inbox(at))
+        Some(Location::new(INBOX, at as usize))
     }
 
     pub(super) fn timers(&self) -> &[u32] {
@@ -50,7 +50,7 @@ impl Inbox {
     #[inline]
     pub(super) fn take_back(&mut self, place: Location) -> bool {
         let last = self.len.wrapping_sub(1);
-        let is_last = place == Location::in_inbox(last);
+        let is_last = place == Location::new(INBOX, last as usize);
         if is_last {
             self.len = last;
         }
@@ -64,7 +64,7 @@ impl Inbox {
         if at != last {
             let moved = self.timers[last];
             self.timers[at] = moved;
-            records[moved].place = Location::in_inbox(at as u32);
+            records[moved].place = Location::new(INBOX, at);
         }
     }
 }

@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::Wheel;
-use super::record::{Entry, Location, Records};
+use super::record::{LATER, Location, Records};
 use super::sizes::{HEAP_ARITY, MOST_SORTED};
-use super::terms::Key;
+use super::terms::{Entry, Key};
 
 #[derive(Debug)]
 pub(super) struct Later {
@@ -57,7 +57,7 @@ impl Later {
     /// Adds a timer that comes after `until`.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry) -> Location {
-        let place = Location::in_later(self.entries.len());
+        let place = Location::new(LATER, self.entries.len());
         self.entries.push(entry);
         place
     }
@@ -77,7 +77,7 @@ impl Later {
         let Some(last) = self.entries.pop() else { return };
         if let Some(gap) = self.entries.get_mut(at) {
             *gap = last;
-            records[last.timer].place = Location::in_later(at);
+            records[last.timer].place = Location::new(LATER, at);
         }
     }
 
@@ -98,15 +98,15 @@ impl Later {
             if entry.due <= until.due && !until.is_before(entry.key()) {
                 left -= 1;
                 entries.swap(at, left);
-                records[entries[at].timer].place = Location::in_later(at);
+                records[entries[at].timer].place = Location::new(LATER, at);
             }
         }
         // Sorting needs a total order: the sequence relative to that of one of them.
-        let order = |entry: &Entry| Reverse((entry.due, entry.sequence.seen_from(until.sequence)));
+        let order = |entry: &Entry| Reverse(entry.order(until.sequence));
         if let Some(excess) = (len - left).checked_sub(MOST_SORTED) {
             entries[left..].select_nth_unstable_by_key(excess, order);
             for (entry, at) in entries[left..left + excess].iter().zip(left..) {
-                records[entry.timer].place = Location::in_later(at);
+                records[entry.timer].place = Location::new(LATER, at);
             }
             left += excess;
         }
@@ -152,7 +152,9 @@ impl<E> Wheel<E> {
     #[inline(never)]
     pub(super) fn refill(&mut self) {
         let left = self.later.sort_out(&mut self.records);
-        self.front.near.fill(self.later.entries.drain(left..), &mut self.records);
+        for entry in self.later.entries.drain(left..).rev() {
+            self.records[entry.timer].place = self.front.near.append(entry, &mut self.records);
+        }
     }
 
     /// Returns whether an entry that does not come in order belongs to the later ones, or to the front. Only
@@ -181,18 +183,15 @@ impl<E> Wheel<E> {
     fn leave_least_near(&mut self) {
         let Some(&least) = self.front.least() else { return };
         self.later.until = least.key();
-        let is_near = self.front.near.first().is_some_and(|first| first.timer == least.timer);
-        for entry in self.front.near.drain() {
-            let (timer, record) = (entry.timer, &mut self.records[entry.timer]);
-            if !(is_near && timer == least.timer) {
-                record.place = self.later.push(record.entry(timer));
+        let kept = self.front.near.first().copied().filter(|first| first.timer == least.timer);
+        while let Some(&Entry { timer, .. }) = self.front.near.first() {
+            self.front.near.drop_first();
+            if timer != least.timer {
+                self.records[timer].place = self.push_later(self.records[timer].entry(timer));
             }
         }
-        if self.later.room().min(MOST_SORTED) > self.front.near.room() {
-            self.make_room_near();
-        }
-        if is_near {
-            self.front.near.fill([least].into_iter(), &mut self.records);
+        if let Some(least) = kept {
+            self.records[least.timer].place = self.front.near.append(least, &mut self.records);
         }
     }
 
@@ -208,18 +207,16 @@ impl<E> Wheel<E> {
     }
 
     /// Makes room near for as many as may be moved from the later ones at once.
-    #[cold]
+    #[inline]
     fn make_room_near(&mut self) {
-        self.front.near.reserve(self.later.room().min(MOST_SORTED));
+        self.front.near.reserve(self.later.room().min(MOST_SORTED), &mut self.records);
     }
 
     /// Adds a later timer, and makes room for it among those that are near.
     #[inline]
     fn push_later(&mut self, entry: Entry) -> Location {
         let place = self.later.push(entry);
-        if self.later.room().min(MOST_SORTED) > self.front.near.room() {
-            self.make_room_near();
-        }
+        self.make_room_near();
         place
     }
 
@@ -232,7 +229,7 @@ impl<E> Wheel<E> {
         if self.front.queue.is_full() && self.later.room() == 0 {
             self.make_room_for_few();
         }
-        self.front.queue.append(entry, Location::in_queue, &mut self.records)
+        self.front.queue.append(entry, &mut self.records)
     }
 
     #[inline(never)]
@@ -259,7 +256,7 @@ impl<E> Wheel<E> {
 
     #[inline(always)]
     pub(super) fn settle(&mut self) {
-        self.gate = match self.front.least_of_few() {
+        self.gate = match self.front.least() {
             Some(least) if self.later.is_after(least.key()) => least.due,
             None if self.later.is_empty() => u64::MAX,
             _ => {

@@ -1,8 +1,7 @@
 //! Re-arming: gives a pending timer other terms.
 
 use super::Wheel;
-use super::record::Entry;
-use super::terms::Terms;
+use super::terms::{Entry, Terms};
 
 impl<E> Wheel<E> {
     /// Postpones a pending timer, if only its record has to be written: if it comes out later than before and
@@ -11,26 +10,28 @@ impl<E> Wheel<E> {
     /// timer.
     #[inline(always)]
     pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
+        let is_small = self.is_small();
         let record = &mut self.records[timer];
-        let place = record.place;
+        let (place, before) = (record.place, record.deadline(&self.margins));
+        let is_later = terms.due() >= record.due;
         let stays = if let Some(at) = place.at_later() {
             // With slots, it moves there.
-            self.horizon == u64::MAX && self.later.put_off(at, terms.key)
-        } else if place.is_at_front() {
-            let is_small = self.horizon == u64::MAX;
-            if self.len == 1
-                && is_small
-                && let Some(first) = self.front.queue.first_mut()
-            {
-                // It is the only timer, so gate and deadline are its own.
-                (first.due, first.sequence) = (terms.due(), terms.key.sequence);
-                self.gate = terms.due();
-                self.earliest.clear();
-                self.earliest.include(terms.deadline);
-                record.agree(terms, &mut self.margins);
-                return true;
-            }
-            let is_later = terms.due() >= record.due;
+            is_small && self.later.put_off(at, terms.key)
+        } else if !place.is_at_front() {
+            let reaches_slots = terms.due().min(record.due) >> self.shift >= self.horizon;
+            reaches_slots
+                && (is_later && terms.deadline >= before
+                    || self.slots.is_promised(place, terms, &self.front.chain))
+        } else if is_small
+            && self.len == 1
+            && let Some(first) = self.front.queue.first_mut()
+        {
+            // It is the only timer, so gate and deadline are its own.
+            *first = Entry::new(terms.key, timer);
+            self.gate = terms.due();
+            self.earliest.clear();
+            true
+        } else {
             if is_later
                 && is_small
                 && let Some(at) = place.at_heap()
@@ -38,21 +39,9 @@ impl<E> Wheel<E> {
                 self.front.heap.put_off(at, terms.key);
             }
             is_later
-        } else {
-            let before = record.deadline(&self.margins);
-            let reaches_slots = terms.due().min(record.due) >> self.shift >= self.horizon;
-            let is_later = terms.due() >= record.due && terms.deadline >= before;
-            let stays =
-                reaches_slots && (is_later || self.slots.is_promised(place, terms, &self.front.chain));
-            if stays {
-                self.earliest.exclude(before);
-                self.earliest.include(terms.deadline);
-                record.agree(terms, &mut self.margins);
-            }
-            return stays;
         };
         if stays {
-            self.earliest.exclude(record.deadline(&self.margins));
+            self.earliest.exclude(before);
             self.earliest.include(terms.deadline);
             record.agree(terms, &mut self.margins);
         }
@@ -69,11 +58,11 @@ impl<E> Wheel<E> {
         self.earliest.exclude(record.deadline(&self.margins));
         record.agree(terms, &mut self.margins);
         self.take_out(place);
-        if !self.is_small() {
-            return self.admit(now, timer, terms);
+        let is_few = self.is_small();
+        self.records[timer].place = self.place(is_few, now, timer, terms);
+        self.announce(terms);
+        if is_few {
+            self.settle_now();
         }
-        self.earliest.include(terms.deadline);
-        self.file_of_few(Entry::new(terms.key, timer));
-        self.settle_now();
     }
 }

@@ -14,7 +14,7 @@
 
 use super::margin::{Margin, Margins};
 use super::segments::Segments;
-use super::terms::{Key, Sequence, Terms};
+use super::terms::{Entry, Key, Sequence, Terms};
 
 /// One timer. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -50,52 +50,28 @@ pub(super) enum Filed {
     Chunk { chunk: u32, at: usize },
     Run { at: u32 },
     Queue { at: u32 },
-    Near { at: usize },
+    Near { at: u32 },
     Later { at: usize },
     Inbox { at: usize },
     Heap { at: usize },
 }
 
 impl Location {
+    /// Returns the place with this number in the list that `mark` names.
+    #[inline]
+    pub(super) fn new(mark: u32, at: usize) -> Location {
+        Location((at as u32) << MARK_BITS | mark)
+    }
+
     #[inline]
     pub(super) fn in_chunk(chunk: u32, at: usize) -> Location {
-        Location(chunk << MARK_BITS | at as u32)
-    }
-
-    #[inline]
-    pub(super) fn in_run(counted: u32) -> Location {
-        Location(counted << MARK_BITS | RUN)
-    }
-
-    #[inline]
-    pub(super) fn in_queue(counted: u32) -> Location {
-        Location(FEW | counted << MARK_BITS | RUN)
-    }
-
-    #[inline]
-    pub(super) fn in_heap(at: usize) -> Location {
-        Location((at as u32) << MARK_BITS | HEAP)
-    }
-
-    #[inline]
-    pub(super) fn in_inbox(at: u32) -> Location {
-        Location(at << MARK_BITS | INBOX)
-    }
-
-    #[inline]
-    pub(super) fn in_near(at: usize) -> Location {
-        Location(NEAR | (at as u32) << MARK_BITS | RUN)
-    }
-
-    #[inline]
-    pub(super) fn in_later(at: usize) -> Location {
-        Location(FEW | (at as u32) << MARK_BITS | INBOX)
+        Location::new(at as u32, chunk as usize)
     }
 
     /// Returns the index among the [later](super::later) ones, if it is there.
     #[inline]
     pub(super) fn at_later(self) -> Option<usize> {
-        (self.0 & (FEW | MARKS) == FEW | INBOX).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
+        (self.0 & (FEW | MARKS) == LATER).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
     }
 
     /// Returns the index in the heap, if it is there.
@@ -116,7 +92,7 @@ impl Location {
         match self.0 & MARKS {
             HEAP => Filed::Heap { at: above as usize },
             RUN if self.0 & FEW != 0 => Filed::Queue { at: above & COUNTED },
-            RUN if self.0 & NEAR != 0 => Filed::Near { at: (above & COUNTED) as usize },
+            RUN if self.0 & NEAR & !RUN != 0 => Filed::Near { at: above & COUNTED },
             RUN => Filed::Run { at: above },
             INBOX if self.0 & FEW != 0 => Filed::Later { at: (above & COUNTED) as usize },
             INBOX => Filed::Inbox { at: above as usize },
@@ -179,31 +155,6 @@ impl<E> Record<E> {
     }
 }
 
-/// The key that decides the order, and its record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) due: u64,
-    pub(super) sequence: Sequence,
-    pub(super) timer: u32,
-}
-
-impl Entry {
-    #[inline]
-    pub(super) fn new(Key { due, sequence }: Key, timer: u32) -> Entry {
-        Entry { due, sequence, timer }
-    }
-
-    #[inline]
-    pub(crate) fn key(&self) -> Key {
-        Key { due: self.due, sequence: self.sequence }
-    }
-
-    #[inline]
-    pub(super) fn is_before(&self, other: &Entry) -> bool {
-        self.key().is_before(other.key())
-    }
-}
-
 pub(crate) type Records<E> = Segments<Record<E>>;
 
 /// The maximum number of records: the bits of a [`Location`] beside its mark, less one.
@@ -211,13 +162,15 @@ pub(crate) const MOST_RECORDS: usize = (1 << (u32::BITS - MARK_BITS)) - 1;
 
 const MARK_BITS: u32 = 4;
 const MARKS: u32 = (1 << MARK_BITS) - 1;
-const HEAP: u32 = 15;
-const RUN: u32 = 14;
-const INBOX: u32 = 13;
+/// Marks of places, by the list.
+pub(super) const HEAP: u32 = 15;
+pub(super) const RUN: u32 = 14;
+pub(super) const INBOX: u32 = 13;
+pub(super) const QUEUE: u32 = FEW | RUN;
+pub(super) const NEAR: u32 = 1 << 30 | RUN;
+pub(super) const LATER: u32 = FEW | INBOX;
 /// The bit of places that are used while there are few timers.
 const FEW: u32 = 1 << 31;
-/// The bit of sorted timers that come next.
-const NEAR: u32 = 1 << 30;
 /// The number up to which a run counts before it wraps to zero.
 pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 2)) - 1;
 

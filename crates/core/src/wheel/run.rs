@@ -12,9 +12,9 @@
 
 use alloc::vec::Vec;
 
-use super::record::{COUNTED, Entry, Location, Records};
+use super::record::{COUNTED, Location, Records};
 use super::sizes::NIL;
-use super::terms::Sequence;
+use super::terms::{Entry, Sequence};
 
 #[derive(Debug)]
 pub(super) struct Run {
@@ -26,11 +26,13 @@ pub(super) struct Run {
     live: u32,
     /// The maximum number of live entries. The same number of places again is for gaps.
     most: u32,
+    /// Of its entries' places.
+    mark: u32,
 }
 
 impl Run {
-    pub(super) const fn new(most: usize) -> Self {
-        Run { ring: Vec::new(), from: 0, to: 0, live: 0, most: most as u32 }
+    pub(super) const fn new(most: usize, mark: u32) -> Self {
+        Run { ring: Vec::new(), from: 0, to: 0, live: 0, most: most as u32, mark }
     }
 
     /// The index in the ring.
@@ -89,39 +91,48 @@ impl Run {
         self.to.wrapping_sub(self.from) as usize == self.ring.len()
     }
 
-    /// Appends an entry, for which there must be room. Returns its place, which `place` makes of its count.
+    /// Appends an entry, which comes after all others. Returns its place.
     #[inline]
-    pub(super) fn append<E>(
-        &mut self,
-        entry: Entry,
-        place: impl Fn(u32) -> Location,
-        records: &mut Records<E>,
-    ) -> Location {
+    pub(super) fn append<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Location {
         if self.is_full() {
-            self.make_room(&place, records);
+            let room = self.ring.len();
+            self.make_room(if 2 * self.live as usize > room { 2 * room } else { room }, records);
         }
         let (counted, at) = (self.to, self.at(self.to));
         if let Some(free) = self.ring.get_mut(at) {
             *free = entry;
         }
         (self.to, self.live) = (counted.wrapping_add(1), self.live + 1);
-        place(counted & COUNTED)
+        Location::new(self.mark, (counted & COUNTED) as usize)
     }
 
-    /// Closes the gaps in place, or, if they are fewer than half, in a ring of twice the size: each entry is
-    /// moved once on average. All places are taken, by entries or gaps.
+    /// Closes the gaps, in place or in a ring of more places. If that is done when none is free, and the ring grows unless
+    /// half of them are gaps, each entry is moved once on average.
     #[inline(never)]
-    fn make_room<E>(&mut self, place: &impl Fn(u32) -> Location, records: &mut Records<E>) {
-        let room = self.ring.len();
-        let first = if room == 0 { 0 } else { self.at(self.from) };
-        let room = if 2 * self.live as usize > room { 2 * room } else { room };
+    fn make_room<E>(&mut self, room: usize, records: &mut Records<E>) {
+        let first = if self.ring.is_empty() { 0 } else { self.at(self.from) };
         self.ring.rotate_left(first);
+        self.ring.truncate(self.to.wrapping_sub(self.from) as usize);
         self.ring.retain(|entry| entry.timer != NIL);
         for (entry, counted) in self.ring.iter().zip(0..) {
-            records[entry.timer].place = place(counted);
+            records[entry.timer].place = Location::new(self.mark, counted);
         }
         (self.from, self.to) = (0, self.ring.len() as u32);
-        self.ring.resize(room.max(LEAST_ROOM), GAP);
+        self.ring.resize(room.next_power_of_two().max(LEAST_ROOM), GAP);
+    }
+
+    /// The places that it has, gaps included.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Makes sure of that many places, gaps included.
+    #[inline]
+    pub(super) fn reserve<E>(&mut self, places: usize, records: &mut Records<E>) {
+        if places > self.room() {
+            self.make_room(places, records);
+        }
     }
 
     /// Takes out the entry with this count. Returns whether it was the first.
@@ -173,13 +184,6 @@ impl Run {
             best = best.min(of(entry.timer));
         }
         best
-    }
-
-    /// Makes room for the maximum number, if it is empty.
-    pub(super) fn reserve(&mut self) {
-        if self.is_empty() {
-            self.ring.resize((2 * self.most as usize).next_power_of_two(), GAP);
-        }
     }
 
     /// Frees the ring, if it is empty.

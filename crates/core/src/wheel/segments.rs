@@ -92,25 +92,18 @@ impl<T> Index<u32> for Segments<T> {
 
     #[inline]
     fn index(&self, at: u32) -> &T {
-        let at = at as usize;
-        match at.checked_sub(FIRST) {
-            None => &self.first[at],
-            Some(behind) => &self.parts[behind / PART][behind % PART],
-        }
+        self.get(at).expect(NONE_THERE)
     }
 }
 
 impl<T> IndexMut<u32> for Segments<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
-        let at = at as usize;
-        match at.checked_sub(FIRST) {
-            None => &mut self.first[at],
-            Some(behind) => &mut self.parts[behind / PART][behind % PART],
-        }
+        self.get_mut(at).expect(NONE_THERE)
     }
 }
 
+const NONE_THERE: &str = "no element has this index";
 const PART: usize = 4_096;
 /// Room in the first segment to begin with.
 /// The limit below which there are [few](super::small).

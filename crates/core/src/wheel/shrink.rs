@@ -17,7 +17,7 @@ use super::terms::Terms;
 impl<E> Wheel<E> {
     /// Allocates and touches the memory that `timers` more need beside their records.
     pub(crate) fn reserve(&mut self, timers: usize) {
-        self.front.reserve(timers.min(super::sizes::MOST_WITHOUT_LEVELS));
+        self.front.reserve(timers.min(super::sizes::MOST_WITHOUT_LEVELS), &mut self.records);
         self.later.reserve(timers.min(super::sizes::MOST_WITHOUT_LEVELS));
         if self.len() + timers > self.small as usize {
             self.slots.reserve(timers);

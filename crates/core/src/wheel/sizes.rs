@@ -11,7 +11,7 @@ pub(super) const CHUNK_ROOM: usize = 13;
 /// other.
 pub(super) const HEAP_ARITY: usize = 8;
 /// No chunk, no timer.
-pub(super) const NIL: u32 = u32::MAX;
+pub(crate) const NIL: u32 = u32::MAX;
 
 /// Granules of at least 128 ns: narrower ones would only mean more slots.
 pub(super) const LEAST_SHIFT: u32 = 7;

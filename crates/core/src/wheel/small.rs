@@ -5,8 +5,8 @@
 //! horizon is at the end of time, so that none is inserted in slots.
 //!
 //! ```text
-//!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: what is set from here on is in slots
-//!                    ◀── what is set is one of few again; small once the slots are empty
+//!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: from here on new timers go to slots
+//!                    ◀── new timers are among the few again; small once the slots are empty
 //! ```
 //!
 //! No timer is moved at a limit. Timers set while there are few stay where they are, whatever their time,
@@ -15,28 +15,15 @@
 
 use super::level::Reach;
 use super::migration::Migrations;
-use super::record::Entry;
 use super::sizes::{MORE_SHIFT, MOST_SHIFT};
-use super::terms::{Key, Terms};
-use super::{Pop, Wheel};
+use super::terms::Key;
+use super::{Step, Wheel};
 
 impl<E> Wheel<E> {
     /// Returns whether no timer is in a slot, and new ones do not go there.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX
-    }
-
-    /// [`insert`](Self::insert) while there are few.
-    #[inline]
-    pub(super) fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
-        self.len += 1;
-        self.announce_at_front(terms);
-        let entry = Entry::new(terms.key, timer);
-        let place = self.place_of_few(entry);
-        let record = self.hold(timer, terms, event);
-        record.place = place;
-        record.generation
     }
 
     /// Takes out the first of the queue, which is the least while there are few, and sets the gate to the
@@ -59,15 +46,15 @@ impl<E> Wheel<E> {
 
     /// [`pop`](Self::pop) while there are few. Sets the gate to the next at once.
     #[inline]
-    pub(super) fn pop_of_few(&mut self, limit: Key) -> Pop {
-        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
+    pub(super) fn pop_of_few(&mut self, limit: Key) -> Step<u32> {
+        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Step::Done };
         let record = &self.records[least.timer];
         let found = if record.is_at(&least) {
             self.forget_one();
-            Pop::Timer(least.timer)
+            Step::Fired(least.timer)
         } else {
             self.file_of_few(record.entry(least.timer));
-            Pop::More
+            Step::MoreWork
         };
         self.settle();
         found
@@ -82,7 +69,7 @@ impl<E> Wheel<E> {
         self.least = self.gate;
         // A granule about as wide as the timers are apart: there will be more of them, and those of a slot
         // share its cost.
-        let apart = self.later.ahead(now) / u64::from(self.len + 1 - self.later.len() as u32 / 2);
+        let apart = self.later.ahead(now) / u64::from(self.len - self.later.len() as u32 / 2);
         let most = MOST_SHIFT.min(self.least_shift + MORE_SHIFT);
         self.shift = apart.max(1).ilog2().clamp(self.least_shift, most);
         let horizon = (now >> self.shift) + 1;

@@ -15,12 +15,6 @@ impl Sequence {
         (self.0.get().wrapping_sub(other.0.get()) as i32) < 0
     }
 
-    /// Returns a number that increases in this order, without a wrap for all within 2³¹ of `other`.
-    #[inline]
-    pub(super) fn seen_from(self, other: Sequence) -> u32 {
-        self.0.get().wrapping_sub(other.0.get()) ^ 1 << 31
-    }
-
     /// Returns this one and advances the counter.
     #[inline]
     pub(crate) fn advance(&mut self) -> Sequence {
@@ -49,6 +43,38 @@ impl Key {
     pub(crate) fn is_before(self, other: Key) -> bool {
         // Branchless, because the branch would be unpredictable.
         (self.due < other.due) | (self.due == other.due) & self.sequence.is_before(other.sequence)
+    }
+}
+
+/// The key that decides the order, and the timer: its record, or a flow of a queue of departures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) due: u64,
+    pub(crate) sequence: Sequence,
+    pub(crate) timer: u32,
+}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn new(Key { due, sequence }: Key, timer: u32) -> Entry {
+        Entry { due, sequence, timer }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Key {
+        Key { due: self.due, sequence: self.sequence }
+    }
+
+    #[inline]
+    pub(crate) fn is_before(&self, other: &Entry) -> bool {
+        self.key().is_before(other.key())
+    }
+
+    /// Returns a number that sorts entries whose sequences are within 2³¹ of `other`.
+    #[inline]
+    pub(crate) fn order(&self, other: Sequence) -> u128 {
+        let sequence = self.sequence.0.get().wrapping_sub(other.0.get()) ^ 1 << 31;
+        u128::from(self.due) << u32::BITS | u128::from(sequence)
     }
 }
 

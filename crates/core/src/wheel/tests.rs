@@ -15,7 +15,7 @@ use super::level::{BLOCK_BITS, LEVELS};
 use super::record::{Filed, Record};
 use super::sizes::CHUNK_ROOM;
 use super::terms::{Key, Sequence, Terms};
-use super::{Pop, Pull, Wheel};
+use super::{Step, Wheel};
 use crate::effort::operations;
 
 /// A wheel with a clock and its own sequence.
@@ -67,13 +67,13 @@ impl Driver {
         loop {
             let quantum = self.wheel.touched;
             let more = match self.wheel.pop(Key { due: now, sequence: self.sequence }) {
-                Pop::Timer(timer) => {
+                Step::Fired(timer) => {
                     assert!(self.wheel.taken(timer, |_| ()).is_some());
                     out.push(timer);
                     true
                 }
-                Pop::More => true,
-                Pop::Idle => self.wheel.tidy(now),
+                Step::MoreWork => true,
+                Step::Done => self.wheel.tidy(now),
             };
             self.most_in_quantum = self.most_in_quantum.max(self.wheel.touched - quantum);
             if !more {
@@ -187,14 +187,14 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
     loop {
         quanta += 1;
         match driver.wheel.pull(due) {
-            Pull::Least(_, timer) => {
+            Step::Fired(timer) => {
                 driver.remove(timer);
                 out.push(timer);
                 if timer == 50 {
                     driver.set(timers, due);
                 }
             }
-            Pull::More => {
+            Step::MoreWork => {
                 // The cursor is somewhere in between: everything around it is cancelled.
                 for timer in (quanta as u32 * 13..quanta as u32 * 13 + 40)
                     .filter(|&timer| timer < timers && timer > 50)
@@ -202,7 +202,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
                     cancelled += u32::from(driver.remove(timer));
                 }
             }
-            Pull::Idle => break,
+            Step::Done => break,
         }
     }
     assert!(out.is_sorted(), "not in the order they were set");
@@ -320,7 +320,7 @@ fn removal_leaves_every_other_timer_where_it_is() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
     // Insert the timers that are still in the inbox.
-    assert!(matches!(driver.wheel.pull(0), Pull::Idle));
+    assert!(matches!(driver.wheel.pull(0), Step::Done));
     let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
     (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.remove(timer)));
     for timer in 0..1_000u32 {
@@ -358,8 +358,8 @@ fn shrinking_loses_nothing() {
         let before = driver.wheel.len();
         let mut out = 0;
         for _ in 0..moment {
-            if let Pull::Least(Key { due, .. }, timer) = driver.wheel.pull(900_000 * TICK) {
-                if due > 900_000 * TICK {
+            if let Step::Fired(timer) = driver.wheel.pull(900_000 * TICK) {
+                if driver.wheel.records[timer].due > 900_000 * TICK {
                     break;
                 }
                 driver.remove(timer);
@@ -371,14 +371,15 @@ fn shrinking_loses_nothing() {
         let end = 1 << 60;
         loop {
             match driver.wheel.pull(end) {
-                Pull::Least(key, timer) => {
+                Step::Fired(timer) => {
+                    let key = driver.wheel.records[timer].key();
                     assert!(last.is_before(key));
                     last = key;
                     driver.remove(timer);
                     out += 1;
                 }
-                Pull::More => {}
-                Pull::Idle => break,
+                Step::MoreWork => {}
+                Step::Done => break,
             }
         }
         assert_eq!((out, driver.wheel.len()), (before, 0));
@@ -418,7 +419,7 @@ fn the_table_of_levels_is_true() {
         }
     }
     // It is not part of the package.
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wheel.md"));
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/docs/wheel.md"));
     if let Ok(page) = page {
         assert_eq!(page.lines().filter(is_row).collect::<Vec<_>>(), rows);
     }

@@ -86,45 +86,13 @@ pub const COPY: u8 = 0xbf;
 pub const SET_LONG: u8 = 0x18;
 /// `to = *(from + offset)`, four bytes.
 pub const LOAD_WORD: u8 = 0x61;
-/// `to = *(from + offset)`, eight bytes.
-pub const LOAD_LONG: u8 = 0x79;
-/// `*(to + offset) = from`, eight bytes.
-pub const STORE_LONG: u8 = 0x7b;
-/// `*(to + offset) = constant`, one byte.
-pub const STORE_CONSTANT_BYTE: u8 = 0x72;
-/// `*(to + offset) = constant`, four bytes.
-pub const STORE_CONSTANT_WORD: u8 = 0x62;
-/// `*(to + offset) = constant`, eight bytes.
-pub const STORE_CONSTANT_LONG: u8 = 0x7a;
 /// `*(to + offset) += from`, eight bytes, atomically.
 pub const ADD_ATOMICALLY: u8 = 0xdb;
-/// `to += constant`.
-pub const ADD: u8 = 0x07;
-/// `to += from`.
-pub const ADD_REGISTER: u8 = 0x0f;
-/// `to -= from`.
-pub const SUBTRACT_REGISTER: u8 = 0x1f;
-/// `to *= from`.
-pub const MULTIPLY_REGISTER: u8 = 0x2f;
-/// `to /= from`, unsigned; division by zero gives zero.
-pub const DIVIDE_REGISTER: u8 = 0x3f;
-/// `to <<= constant`.
-pub const SHIFT_LEFT: u8 = 0x67;
-/// `to >>= constant`, filled with zeros.
-pub const SHIFT_RIGHT: u8 = 0x77;
-/// The bytes of `to` in the network's order; the constant says how many bits.
-pub const TO_BIG_ENDIAN: u8 = 0xdc;
 /// `if to == constant goto`. All comparisons are unsigned.
 pub const SKIP_IF_EQUAL: u8 = 0x15;
 /// `if to > constant goto`.
 pub const SKIP_IF_GREATER: u8 = 0x25;
-/// `if to != constant goto`.
-pub const SKIP_IF_NOT_EQUAL: u8 = 0x55;
-/// `if to > from goto`.
-pub const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
-/// `if to >= from goto`.
-pub const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
-/// Calls the kernel's function of this number: [`KTIME_GET_NS`], [`REDIRECT`], [`REDIRECT_MAP`].
+/// Calls the kernel's function of this number, such as [`REDIRECT_MAP`].
 pub const CALL: u8 = 0x85;
 /// Ends the program; its result is r0.
 pub const EXIT: u8 = 0x95;
@@ -134,10 +102,6 @@ pub const MAP: u8 = 1;
 /// The constant of [`SET_LONG`] is a map's descriptor, and stands for the value of its first entry.
 pub const MAP_VALUE: u8 = 2;
 
-/// `bpf_ktime_get_ns`: the monotonic clock.
-pub const KTIME_GET_NS: i32 = 5;
-/// `bpf_redirect`: the packet leaves by another interface.
-pub const REDIRECT: i32 = 23;
 /// `bpf_redirect_map`: the packet goes to an entry of a map, such as a socket.
 pub const REDIRECT_MAP: i32 = 51;
 
@@ -153,10 +117,10 @@ mod tests {
     #[test]
     fn jumps_find_their_labels() {
         let mut code = Code::default();
-        code.label("begin").jump(SKIP_IF_NOT_EQUAL, 0, 0, 2, "end").op(SET, 0, 0, 0, 1).load_map(1, MAP, 3);
+        code.label("begin").jump(SKIP_IF_EQUAL, 0, 0, 2, "end").op(SET, 0, 0, 0, 1).load_map(1, MAP, 3);
         code.jump(SKIP_IF_EQUAL, 1, 0, 7, "begin").label("end").op(EXIT, 0, 0, 0, 0);
         let expected = [
-            op(SKIP_IF_NOT_EQUAL, 0, 0, 4, 2),
+            op(SKIP_IF_EQUAL, 0, 0, 4, 2),
             op(SET, 0, 0, 0, 1),
             op(SET_LONG, 1, MAP, 0, 3),
             op(0, 0, 0, 0, 0),

@@ -8,8 +8,6 @@
 //! other side's counter with acquire ordering, and only when its last value leaves nothing to do. The other
 //! side is not trusted: a counter beyond the ring's size counts as empty, or full.
 
-use std::marker::PhantomData;
-
 use crate::mapping::Mapping;
 
 /// The offsets of a ring's parts in its memory, in bytes.
@@ -21,16 +19,6 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
 }
 
-/// An entry of a ring: whole words.
-pub trait Entry: Copy {
-    /// The size of an entry in bytes.
-    const SIZE: usize;
-    /// Reads the entry at this offset of a ring's memory.
-    fn read(memory: &Mapping, at: usize) -> Self;
-    /// Writes the entry there.
-    fn write(self, memory: &Mapping, at: usize);
-}
-
 /// A frame in the shared memory: `struct xdp_desc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
@@ -40,20 +28,20 @@ pub struct Descriptor {
     pub length: u32,
 }
 
-/// The end of a ring that fills it.
+/// The end of a ring that fills it. Its entries are `WORDS` words each: an address, or a [`Descriptor`].
 #[derive(Debug)]
-pub struct Producer<E> {
-    ring: Ring<E>,
+pub struct Producer<const WORDS: usize> {
+    ring: Ring<WORDS>,
     /// The count of entries written, including unpublished ones.
     produced: u32,
     /// The other side's counter, as last read.
     consumed: u32,
 }
 
-/// The end of a ring that empties it.
+/// The end of a ring that empties it, with entries as those of a [`Producer`].
 #[derive(Debug)]
-pub struct Consumer<E> {
-    ring: Ring<E>,
+pub struct Consumer<const WORDS: usize> {
+    ring: Ring<WORDS>,
     /// The count of entries read, including unreleased ones.
     consumed: u32,
     /// The other side's counter, as last read.
@@ -61,14 +49,13 @@ pub struct Consumer<E> {
 }
 
 #[derive(Debug)]
-struct Ring<E> {
+struct Ring<const WORDS: usize> {
     memory: Mapping,
     layout: Layout,
     size: u32,
-    entry: PhantomData<E>,
 }
 
-impl<E: Entry> Producer<E> {
+impl<const WORDS: usize> Producer<WORDS> {
     /// Takes over a ring of `size` entries, a power of two.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
@@ -78,14 +65,17 @@ impl<E: Entry> Producer<E> {
     }
 
     /// Adds an entry, which the other side sees when it is [published](Self::publish); `false`: the ring is full.
-    pub fn push(&mut self, entry: E) -> bool {
+    pub fn push(&mut self, entry: impl Into<[u64; WORDS]>) -> bool {
         if !has_room(self.consumed, self.produced, self.ring.size) {
             self.consumed = self.ring.memory.load(self.ring.layout.consumer);
             if !has_room(self.consumed, self.produced, self.ring.size) {
                 return false;
             }
         }
-        entry.write(&self.ring.memory, self.ring.place(self.produced));
+        let at = self.ring.place(self.produced);
+        for (word, value) in entry.into().into_iter().enumerate() {
+            self.ring.memory.set_word(at + 8 * word, value);
+        }
         self.produced = self.produced.wrapping_add(1);
         true
     }
@@ -107,7 +97,7 @@ impl<E: Entry> Producer<E> {
     }
 }
 
-impl<E: Entry> Consumer<E> {
+impl<const WORDS: usize> Consumer<WORDS> {
     /// Takes over a ring of `size` entries, a power of two.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
@@ -117,11 +107,12 @@ impl<E: Entry> Consumer<E> {
     }
 
     /// Returns the oldest entry. Its place returns to the other side when it is [released](Self::release).
-    pub fn pop(&mut self) -> Option<E> {
+    pub fn pop(&mut self) -> Option<[u64; WORDS]> {
         if self.produced == self.consumed && !self.look() {
             return None;
         }
-        let entry = E::read(&self.ring.memory, self.ring.place(self.consumed));
+        let at = self.ring.place(self.consumed);
+        let entry = std::array::from_fn(|word| self.ring.memory.word(at + 8 * word));
         self.consumed = self.consumed.wrapping_add(1);
         Some(entry)
     }
@@ -143,14 +134,14 @@ impl<E: Entry> Consumer<E> {
     }
 }
 
-impl<E: Entry> Ring<E> {
+impl<const WORDS: usize> Ring<WORDS> {
     fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         assert!(size.is_power_of_two(), "a ring of {size} entries");
-        Ring { memory, layout, size, entry: PhantomData }
+        Ring { memory, layout, size }
     }
 
     fn place(&self, counter: u32) -> usize {
-        self.layout.entries + index(counter, self.size) as usize * E::SIZE
+        self.layout.entries + index(counter, self.size) as usize * 8 * WORDS
     }
 }
 
@@ -232,30 +223,17 @@ mod proofs {
     }
 }
 
-impl Entry for u64 {
-    const SIZE: usize = 8;
-
-    fn read(memory: &Mapping, at: usize) -> Self {
-        memory.word(at)
-    }
-
-    fn write(self, memory: &Mapping, at: usize) {
-        memory.set_word(at, self);
+impl From<[u64; 2]> for Descriptor {
+    fn from([address, length]: [u64; 2]) -> Self {
+        let [a, b, c, d, ..] = length.to_ne_bytes();
+        Descriptor { address, length: u32::from_ne_bytes([a, b, c, d]) }
     }
 }
 
-impl Entry for Descriptor {
-    const SIZE: usize = 16;
-
-    fn read(memory: &Mapping, at: usize) -> Self {
-        let [a, b, c, d, ..] = memory.word(at + 8).to_ne_bytes();
-        Descriptor { address: memory.word(at), length: u32::from_ne_bytes([a, b, c, d]) }
-    }
-
-    fn write(self, memory: &Mapping, at: usize) {
-        let [a, b, c, d] = self.length.to_ne_bytes();
-        memory.set_word(at, self.address);
-        memory.set_word(at + 8, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]));
+impl From<Descriptor> for [u64; 2] {
+    fn from(Descriptor { address, length }: Descriptor) -> Self {
+        let [a, b, c, d] = length.to_ne_bytes();
+        [address, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])]
     }
 }
 
@@ -286,7 +264,7 @@ mod tests {
         Mapping::shared(fd.as_fd(), 4_096, 0).unwrap()
     }
 
-    fn ends<E: Entry>(start: u32) -> (Producer<E>, Consumer<E>, Mapping) {
+    fn ends<const WORDS: usize>(start: u32) -> (Producer<WORDS>, Consumer<WORDS>, Mapping) {
         let fd = memory();
         let raw = map(&fd);
         raw.store(LAYOUT.producer, start);
@@ -296,23 +274,23 @@ mod tests {
 
     #[test]
     fn nothing_is_seen_before_it_is_published_nor_free_before_it_is_released() {
-        let (mut ours, mut theirs, _) = ends::<u64>(u32::MAX - 3);
+        let (mut ours, mut theirs, _) = ends::<1>(u32::MAX - 3);
         for number in 0..u64::from(SIZE) {
-            assert!(ours.push(number) && theirs.is_empty());
+            assert!(ours.push([number]) && theirs.is_empty());
         }
-        assert!(!ours.push(99));
+        assert!(!ours.push([99]));
         ours.publish();
         assert_eq!(ours.waiting(), SIZE);
-        assert_eq!(theirs.pop(), Some(0));
-        assert!(!ours.push(99));
+        assert_eq!(theirs.pop(), Some([0]));
+        assert!(!ours.push([99]));
         theirs.release();
-        assert!(ours.push(8) && !ours.push(99));
+        assert!(ours.push([8]) && !ours.push([99]));
         assert_eq!(ours.waiting(), SIZE);
     }
 
     #[test]
     fn descriptors_are_laid_out_as_the_kernel_has_them() {
-        let (mut ours, _, raw) = ends(0);
+        let (mut ours, _, raw) = ends::<2>(0);
         assert!(ours.push(Descriptor { address: 0x0102_0304_0506_0708, length: 0x1112_1314 }));
         assert_eq!(raw.copy_out::<8>(192), 0x0102_0304_0506_0708u64.to_ne_bytes());
         assert_eq!(raw.copy_out::<4>(200), 0x1112_1314u32.to_ne_bytes());
@@ -342,16 +320,16 @@ mod tests {
         /// Compared with a queue and two numbers, across the wrap of the counters.
         #[test]
         fn a_ring_is_a_queue(start in prop_oneof![Just(0), Just(u32::MAX - 5), any::<u32>()], steps in steps()) {
-            let (mut ours, mut theirs, _) = ends::<u64>(start);
-            let (mut queue, mut next) = (VecDeque::new(), 0u64);
+            let (mut ours, mut theirs, _) = ends::<1>(start);
+            let (mut queue, mut next) = (VecDeque::<[u64; 1]>::new(), 0u64);
             let (mut hidden, mut held) = (0usize, 0usize);
             for step in steps {
                 match step {
                     RingOp::Push => {
                         let room = queue.len() + held < SIZE as usize;
-                        prop_assert_eq!(ours.push(next), room);
+                        prop_assert_eq!(ours.push([next]), room);
                         if room {
-                            queue.push_back(next);
+                            queue.push_back([next]);
                             (next, hidden) = (next + 1, hidden + 1);
                         }
                     }
@@ -390,13 +368,13 @@ mod tests {
         /// With arbitrary counters of the other side: no panic, no endless supply, no overrun.
         #[test]
         fn wild_counters_are_survived(start in any::<u32>(), jumps in prop::collection::vec(any::<u32>(), 1..20)) {
-            let (mut ours, mut theirs, raw) = ends::<u64>(start);
+            let (mut ours, mut theirs, raw) = ends::<1>(start);
             for jump in jumps {
                 raw.store(LAYOUT.producer, jump);
                 let taken = std::iter::from_fn(|| theirs.pop()).take(3 * SIZE as usize).count();
                 prop_assert!(taken <= SIZE as usize, "{}", taken);
                 raw.store(LAYOUT.consumer, jump.rotate_left(7));
-                let added = (0..3 * SIZE).filter(|_| ours.push(7)).count();
+                let added = (0..3 * SIZE).filter(|_| ours.push([7])).count();
                 prop_assert!(added <= 2 * SIZE as usize, "{}", added);
                 prop_assert!(ours.waiting() <= SIZE);
             }

@@ -10,9 +10,6 @@
 //! A [`Chunk`] is the right to touch that memory; it can neither be copied nor made up. Lending it to a ring
 //! consumes it, and only an address that was lent to the same ring makes another. So an address that the
 //! kernel returns twice, invents, or that lies outside is ignored, and no frame ever has two owners.
-//!
-//! While a received frame is shown to a handler, its output may claim the chunk and so avoid a copy:
-//! [`Umem::show`], [`Umem::claim`], [`Umem::settled`].
 
 use std::io;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -45,17 +42,6 @@ pub struct Chunk {
 pub struct Borrower {
     number: u16,
     brand: u32,
-}
-
-/// A frame that was claimed while it was shown. There is only one value per frame.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Claim {
-    chunk: u32,
-    brand: u32,
-    /// The frame's offset in its chunk, in bytes.
-    pub offset: u32,
-    /// The frame's length in bytes.
-    pub length: u32,
 }
 
 // SAFETY: the rings' counters are not in this memory, and its bytes are accessed only through a `Chunk`, of
@@ -145,60 +131,6 @@ impl Umem {
         Some((Chunk { index, brand: self.brand }, (address % self.chunk_size as u64) as usize))
     }
 
-    /// Shows `length` bytes of a chunk from `offset` on. Returns the chunk unless it was claimed meanwhile;
-    /// the outer `None` if the bytes are not inside.
-    pub fn show(
-        &self,
-        chunk: Chunk,
-        offset: usize,
-        length: usize,
-        look: impl FnOnce(&mut [u8]),
-    ) -> Result<Option<Chunk>, Chunk> {
-        if self.place(&chunk, offset, length).is_none() {
-            return Err(chunk);
-        }
-        self.holder(&chunk).store(SHOWN, Ordering::Relaxed);
-        let mut shown = Shown { umem: self, chunk: Some(chunk) };
-        if let Some(bytes) = shown.chunk.as_mut().and_then(|chunk| self.bytes(chunk, offset, length)) {
-            look(bytes);
-        }
-        Ok(shown.end())
-    }
-
-    /// Claims the chunk of `bytes`, if they are part of a frame that is being shown and not claimed yet.
-    /// [`settled`](Self::settled) returns it once it is no longer shown.
-    pub fn claim(&self, bytes: &[u8]) -> Option<Claim> {
-        if bytes.is_empty() {
-            // The end of one chunk is the beginning of the next.
-            return None;
-        }
-        let at = usize::try_from((bytes.as_ptr() as u64).checked_sub(self.address())?).ok()?;
-        let (index, offset) = (at / self.chunk_size, at % self.chunk_size);
-        // A frame in here begins and ends in one chunk, because these are the bytes of a `Chunk`.
-        let holder = self.holders.get(index)?;
-        holder.compare_exchange(SHOWN, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).ok()?;
-        Some(Claim {
-            chunk: index as u32,
-            brand: self.brand,
-            offset: offset as u32,
-            length: bytes.len() as u32,
-        })
-    }
-
-    /// Returns the chunk of a claim and the frame's position in it; or the claim, as long as it is still
-    /// shown.
-    pub fn settled(&self, claim: Claim) -> Result<(Chunk, u32, u32), Claim> {
-        assert_eq!(claim.brand, self.brand, "a claim of another memory");
-        let holder = &self.holders[claim.chunk as usize];
-        // Acquire: see the writes of the thread that showed it. No other code takes it, because there is one
-        // claim, and it ends here.
-        if holder.load(Ordering::Acquire) != PASSED {
-            return Err(claim);
-        }
-        holder.store(OURS, Ordering::Relaxed);
-        Ok((Chunk { index: claim.chunk, brand: self.brand }, claim.offset, claim.length))
-    }
-
     /// Returns the offset of such bytes in the memory, if they are inside the chunk.
     fn place(&self, chunk: &Chunk, offset: usize, length: usize) -> Option<usize> {
         assert_eq!(chunk.brand, self.brand, "a chunk of another memory");
@@ -216,42 +148,9 @@ impl Umem {
     }
 }
 
-/// A chunk while it is shown; its drop releases it even if the handler panics.
-struct Shown<'a> {
-    umem: &'a Umem,
-    chunk: Option<Chunk>,
-}
-
-impl Shown<'_> {
-    fn end(&mut self) -> Option<Chunk> {
-        let chunk = self.chunk.take()?;
-        let holder = self.umem.holder(&chunk);
-        // It can no longer be claimed: the bytes are not borrowed now.
-        if holder.load(Ordering::Relaxed) == CLAIMED {
-            holder.store(PASSED, Ordering::Release);
-            return None;
-        }
-        holder.store(OURS, Ordering::Relaxed);
-        Some(chunk)
-    }
-}
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        let left = self.end();
-        self.umem.give(left);
-    }
-}
-
 /// A [`Chunk`] exists for it.
 const OURS: u16 = 0;
-/// A [`Chunk`] exists, and it is shown to a handler.
-const SHOWN: u16 = 1;
-/// A [`Chunk`] exists, it is shown to a handler, and an output has claimed it.
-const CLAIMED: u16 = 2;
-/// No [`Chunk`] exists: the output will make it.
-const PASSED: u16 = 3;
-const FIRST_RING: u16 = 4;
+const FIRST_RING: u16 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -302,44 +201,6 @@ mod tests {
     fn a_chunk_opens_no_other_memory() {
         let (ours, other) = (Umem::new(1, SIZE).unwrap(), Umem::new(1, SIZE).unwrap());
         let _ = ours.bytes(&mut one(&other), 0, 1);
-    }
-
-    #[test]
-    fn a_claim_is_settled_when_it_is_not_shown_any_more() {
-        let umem = Umem::new(2, SIZE).unwrap();
-        let mut claim = None;
-        let kept = umem.show(one(&umem), 256, 60, |bytes| {
-            bytes[4] = 7;
-            let first = umem.claim(&bytes[4..]).unwrap();
-            assert_eq!(umem.claim(bytes), None, "claimed");
-            claim = Some(umem.settled(first).expect_err("it is shown"));
-        });
-        assert_eq!(kept, Ok(None));
-        let (mut chunk, offset, length) = umem.settled(claim.unwrap()).unwrap();
-        assert_eq!((offset, length), (260, 56));
-        assert_eq!(umem.bytes(&mut chunk, 260, 1), Some(&mut [7][..]));
-        // It is not claimed, or the claimed bytes are elsewhere.
-        let kept = umem.show(chunk, 0, 8, |_| assert_eq!(umem.claim(&[1, 2, 3]), None));
-        assert!(matches!(kept, Ok(Some(_))));
-        assert!(umem.show(one(&umem), SIZE, 1, |_| unreachable!()).is_err());
-    }
-
-    #[test]
-    fn a_panic_loses_no_chunk() {
-        let umem = Umem::new(1, SIZE).unwrap();
-        let looks =
-            std::panic::AssertUnwindSafe(|| _ = umem.show(one(&umem), 0, 8, |_| panic!("a handler's")));
-        assert!(std::panic::catch_unwind(looks).is_err());
-        let chunk = one(&umem);
-        let mut claim = None;
-        let looks = std::panic::AssertUnwindSafe(|| {
-            _ = umem.show(chunk, 0, 8, |bytes| {
-                claim = umem.claim(bytes);
-                panic!("a handler's");
-            });
-        });
-        assert!(std::panic::catch_unwind(looks).is_err());
-        assert!(umem.settled(claim.unwrap()).is_ok());
     }
 
     proptest! {

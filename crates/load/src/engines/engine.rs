@@ -3,8 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use softtimers::{LoopClock, Monotonic, Tsc};
-use softtimers_core::{Clock, PaceConfig, Timestamp};
+use softtimers_core::PaceConfig;
 use softtimers_measure::failure::Failure;
 
 use crate::session::{Handling, Session};
@@ -21,7 +20,7 @@ pub(crate) trait Engine: Sync {
     ///
     /// # Errors
     /// The failure that ended the run.
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()>;
+    fn drive(&self, session: &mut Session) -> io::Result<()>;
 
     /// Checks that it can work on this thread and on the route to the destination.
     ///
@@ -56,39 +55,8 @@ pub(crate) trait Engine: Sync {
         false
     }
 
-    /// Says whether it can read another clock than the kernel's.
-    fn reads_any_clock(&self) -> bool {
-        true
-    }
-
     /// Says whether it has trigger states, and so a slack, an idle policy, and sources that can be disabled.
     fn has_trigger_states(&self) -> bool {
         false
-    }
-}
-
-/// The clock that a loop reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ReadBy<'a> {
-    Monotonic,
-    Tsc(&'a Tsc),
-}
-
-impl Clock for ReadBy<'_> {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        match self {
-            ReadBy::Monotonic => Monotonic.now(),
-            ReadBy::Tsc(tsc) => tsc.now(),
-        }
-    }
-}
-
-impl LoopClock for ReadBy<'_> {
-    fn woke(&self) -> Timestamp {
-        match self {
-            ReadBy::Monotonic => Monotonic.woke(),
-            ReadBy::Tsc(tsc) => tsc.woke(),
-        }
     }
 }

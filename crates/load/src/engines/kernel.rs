@@ -12,7 +12,7 @@ use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_net::kernel::release_times;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::plain_loop::{self, Wait};
 use crate::session::{Handling, Session};
 use crate::wire::{Datagram, Hello};
@@ -47,12 +47,8 @@ impl Engine for Kernel {
         )))
     }
 
-    fn reads_any_clock(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, |_| Ok(Kernel))
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, |_| Ok(Kernel))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
@@ -21,8 +21,8 @@ impl Engine for Loop {
         "The loop checks a heap of due times after each handler: what five lines do without softtimers"
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, |_| Ok(Loop))
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, |_| Ok(Loop))
     }
 }
 
@@ -46,8 +46,8 @@ impl Engine for LoopInside {
         "As loop, and it checks in the middle of answering more than 8 requests, too"
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, |_| Ok(LoopInside))
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, |_| Ok(LoopInside))
     }
 }
 

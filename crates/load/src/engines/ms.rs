@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
@@ -21,8 +21,8 @@ impl Engine for Ms {
         "The wait's own time-out, rounded up to whole milliseconds, as most event loops have it"
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, |_| Ok(Ms))
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, |_| Ok(Ms))
     }
 }
 

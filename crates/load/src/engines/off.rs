@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::work_loop::{self, Descriptors};
 use crate::session::Session;
 
@@ -26,11 +26,7 @@ impl Engine for Off {
         false
     }
 
-    fn reads_any_clock(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
         work_loop::run(session, Descriptors::Unseen)
     }
 }

@@ -17,10 +17,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::{LoopClock, TimerSlack};
+use softtimers::{Monotonic, TimerSlack};
 use softtimers_core::{Clock, Timestamp, TriggerState};
 
-use super::engine::ReadBy;
 use crate::session::{ClockChecks, Session};
 use crate::work::{MOST_PER_SEND, VISIT, Workload};
 
@@ -48,12 +47,11 @@ pub(super) trait Wait {
 /// Sends until the session is over; `wait` is created for the loop's descriptors.
 pub(super) fn run<W: Wait>(
     session: &mut Session,
-    clock: ReadBy<'_>,
     wait: impl FnOnce(&Epoll) -> io::Result<W>,
 ) -> io::Result<()> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let computes = matches!(session.work, Workload::Compute(_));
-    let mut plain = PlainLoop::new(session, clock, wait)?;
+    let mut plain = PlainLoop::new(session, wait)?;
     plain.begin();
     let served = if computes && W::CHECKS_AFTER_HANDLERS { plain.compute() } else { plain.serve() };
     plain.session.loop_ends();
@@ -65,7 +63,6 @@ pub(super) fn run<W: Wait>(
 
 struct PlainLoop<'a, W> {
     session: &'a mut Session,
-    clock: ReadBy<'a>,
     wait: W,
     /// The last reading of the clock.
     now: Timestamp,
@@ -83,16 +80,10 @@ struct Found {
     /// descriptor says that the time has not come.
     time: Option<TriggerState>,
     echo: bool,
-    /// Whether the wait could sleep: a clock other than the kernel's is then checked.
-    slept: bool,
 }
 
 impl<'a, W: Wait> PlainLoop<'a, W> {
-    fn new(
-        session: &'a mut Session,
-        clock: ReadBy<'a>,
-        wait: impl FnOnce(&Epoll) -> io::Result<W>,
-    ) -> io::Result<Self> {
+    fn new(session: &'a mut Session, wait: impl FnOnce(&Epoll) -> io::Result<W>) -> io::Result<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         let wait = wait(&epoll)?;
         epoll.add(session.interrupt.as_fd(), INTERRUPT, EventFlags::IN)?;
@@ -103,8 +94,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             due: BinaryHeap::with_capacity(1),
             session,
             wait,
-            now: clock.now(),
-            clock,
+            now: Monotonic.now(),
             epoll,
             events: Events::with_capacity(16),
             checks: ClockChecks::new(),
@@ -115,14 +105,14 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
     fn begin(&mut self) {
         self.session.loop_begins();
         self.due.push(Reverse((self.session.flow.due(), 0)));
-        self.now = self.clock.now();
+        self.now = Monotonic.now();
     }
 
     /// Computes without waiting, with a clock check between two pieces.
     fn compute(&mut self) -> io::Result<()> {
         while !self.session.over(self.now) {
             self.session.work.compute_piece();
-            self.check(self.clock.now(), TriggerState::HandlerExit)?;
+            self.check(Monotonic.now(), TriggerState::HandlerExit)?;
         }
         Ok(())
     }
@@ -131,8 +121,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         while !self.session.over(self.now) {
             let found = self.wait_once()?;
             if let Some(source) = found.time {
-                let now = if found.slept { self.clock.woke() } else { self.clock.now() };
-                self.check(now, source)?;
+                self.check(Monotonic.now(), source)?;
             }
             if found.echo {
                 self.visit()?;
@@ -162,7 +151,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             _ => TriggerState::Backup,
         };
         let time = (alarm || !W::HAS_DESCRIPTOR).then_some(source);
-        Ok(Found { time, echo, slept: timeout != Some(Duration::ZERO) })
+        Ok(Found { time, echo })
     }
 
     /// Serves the echo server's clients.
@@ -176,12 +165,12 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
                 self.session.work.serve_group(&mut left)?
             };
             if W::CHECKS_AFTER_HANDLERS {
-                self.check(self.clock.now(), TriggerState::HandlerExit)?;
+                self.check(Monotonic.now(), TriggerState::HandlerExit)?;
             }
         }
         // For the time-out; a descriptor needs none.
         if !W::CHECKS_AFTER_HANDLERS && !W::HAS_DESCRIPTOR {
-            self.now = self.clock.now();
+            self.now = Monotonic.now();
         }
         Ok(())
     }
@@ -191,7 +180,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         let taken = self.session.work.take_group()?;
         for answered in (0..taken).step_by(MOST_PER_SEND) {
             if answered > 0 {
-                self.check(self.clock.now(), TriggerState::Send)?;
+                self.check(Monotonic.now(), TriggerState::Send)?;
             }
             self.session.work.answer(answered..taken.min(answered + MOST_PER_SEND));
         }
@@ -210,7 +199,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             }
             first.0.0 = self.session.flow.depart(self.now, source)?;
             // Sending took time, and the next time-out counts from here.
-            self.now = self.clock.now();
+            self.now = Monotonic.now();
             // A flow that is due again at once must not outlast the run.
             if self.session.over(self.now) {
                 break;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use softtimers_linux::signal_timer::Ticks;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::work_loop::WorkLoop;
 use crate::session::Session;
 
@@ -30,11 +30,7 @@ impl Engine for Signal {
         false
     }
 
-    fn reads_any_clock(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
         run(session, Ticks::OneShot)
     }
 }

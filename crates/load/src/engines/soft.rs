@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::{EventLoop, Happening, Interest, LoopConfig, Token};
+use softtimers::{EventLoop, Happening, Interest, LoopConfig, Monotonic, Token};
 use softtimers_core::{Clock, Config, Fired, Idle, Slack, SoftTimers, Timestamp, TriggerState};
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use crate::session::{Handling, Session, Triggers};
 use crate::work::{MOST_PER_SEND, VISIT, Workload};
 
@@ -30,9 +30,9 @@ impl Engine for Soft {
         true
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
         let (slack, idle) = (session.habits.slack, session.habits.idle);
-        SoftLoop::new(session, clock, Some(slack)).drive(idle)
+        SoftLoop::new(session, Some(slack)).drive(idle)
     }
 }
 
@@ -47,31 +47,30 @@ enum Event {
 
 /// Does only the work, in softtimers' loop with nothing to send, to measure the cost of its trigger states. Not a
 /// baseline for throughput retained, since that loop is softtimers' own.
-pub(crate) fn idle(session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-    SoftLoop::new(session, clock, None).drive(Idle::park())
+pub(crate) fn idle(session: &mut Session) -> io::Result<()> {
+    SoftLoop::new(session, None).drive(Idle::park())
 }
 
 struct SoftLoop<'a> {
     session: &'a mut Session,
-    clock: ReadBy<'a>,
     timers: SoftTimers<Event>,
     /// The slack of a departure; `None` if nothing is sent.
     slack: Option<Duration>,
 }
 
 impl<'a> SoftLoop<'a> {
-    fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Option<Duration>) -> Self {
+    fn new(session: &'a mut Session, slack: Option<Duration>) -> Self {
         // Recording the intervals between trigger states costs 5 ns each; they bound how late an event can be.
         let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
         let timers =
             SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
-        SoftLoop { session, clock, timers, slack }
+        SoftLoop { session, timers, slack }
     }
 
     /// Begins once the loop has been created.
     fn begin(&mut self) {
         self.session.loop_begins();
-        let now = self.clock.now();
+        let now = Monotonic.now();
         self.timers.schedule_at(now, self.session.end, Slack::EXACT, Event::End);
         self.schedule_departure(now);
     }
@@ -92,7 +91,7 @@ impl<'a> SoftLoop<'a> {
     }
 
     fn serve(&mut self, idle: Idle) -> io::Result<()> {
-        let mut events = EventLoop::with_clock(LoopConfig { idle, ..LoopConfig::default() }, self.clock)?;
+        let mut events = EventLoop::new(LoopConfig { idle, ..LoopConfig::default() })?;
         events.register(&self.session.interrupt, INTERRUPT, Interest::Readable)?;
         if let Workload::Echo(echo) = &self.session.work {
             events.register(echo, ECHO, Interest::Readable)?;
@@ -113,7 +112,7 @@ impl<'a> SoftLoop<'a> {
         Ok(())
     }
 
-    /// Serves the echo server's clients, with a trigger state after each group of requests, and in the middle of
+    /// Serves the echo server's clients, with a trigger state after each group of requests, and before each part of
     /// answering one that takes longer than a gap (soft timers §5.1 puts some into the send loop). Returns whether the
     /// run is over.
     fn visit(&mut self) -> io::Result<bool> {
@@ -121,7 +120,13 @@ impl<'a> SoftLoop<'a> {
         loop {
             let taken = self.session.work.take_group()?;
             for answered in (0..taken).step_by(MOST_PER_SEND) {
-                if answered > 0 && self.trigger(TriggerState::Send)? {
+                if taken > MOST_PER_SEND
+                    && self.trigger(if answered == 0 {
+                        TriggerState::SyscallExit
+                    } else {
+                        TriggerState::Send
+                    })?
+                {
                     return Ok(true);
                 }
                 self.session.work.answer(answered..taken.min(answered + MOST_PER_SEND));
@@ -150,7 +155,7 @@ impl<'a> SoftLoop<'a> {
     /// Passes one trigger state inside a handler; returns whether the run is over.
     #[inline]
     fn trigger(&mut self, source: TriggerState) -> io::Result<bool> {
-        let turn = self.timers.trigger(source, self.clock.now());
+        let turn = self.timers.trigger(source, Monotonic.now());
         while let Some(fired) = self.timers.next(&turn) {
             if self.handle(&fired)? {
                 return Ok(true);
@@ -166,11 +171,22 @@ impl<'a> SoftLoop<'a> {
         let now = fired.due + fired.lateness;
         let (flow, timers) = (&mut self.session.flow, &self.timers);
         flow.checked(|| timers.intervals()?.latest());
-        flow.depart(now, fired.source)?;
+        let mut due = flow.depart(now, fired.source)?;
+        // Whatever fell due meanwhile leaves before the sources are polled, and not by a turn of its own.
+        for _ in 1..TURNS {
+            let now = Monotonic.now();
+            if due > now || flow.finished() {
+                break;
+            }
+            due = flow.depart(now, fired.source)?;
+        }
         self.schedule_departure(now);
         Ok(self.session.flow.finished() || self.session.interrupt.arrived())
     }
 }
+
+/// The most calls before the sources are polled: under overload there is always something due.
+const TURNS: u32 = 8;
 
 const ECHO: Token = Token(0);
 const INTERRUPT: Token = Token(1);

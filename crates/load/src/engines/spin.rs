@@ -8,7 +8,7 @@ use softtimers_core::Timestamp;
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
@@ -32,8 +32,8 @@ impl Engine for Spin {
         Err(Failure::not_possible(format_args!("--timer spin: {class}, so it must not spin")))
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, |_| Ok(Spin))
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, |_| Ok(Spin))
     }
 }
 

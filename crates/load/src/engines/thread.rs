@@ -21,7 +21,7 @@ use softtimers::{Monotonic, TimerSlack};
 use softtimers_core::{Clock, Timestamp, TriggerState};
 use softtimers_measure::usage::Usage;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::work_loop::WorkLoop;
 use crate::session::{Flow, Session};
 
@@ -37,11 +37,7 @@ impl Engine for Thread {
         "A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)"
     }
 
-    fn reads_any_clock(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
         run(session)
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use softtimers_core::{CatchUp, PaceConfig, Recovery, Strategy};
 use softtimers_linux::signal_timer::Ticks;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::signal;
 use crate::session::Session;
 
@@ -39,11 +39,7 @@ impl Engine for Tick {
         false
     }
 
-    fn reads_any_clock(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
         signal::run(session, Ticks::Periodic)
     }
 }

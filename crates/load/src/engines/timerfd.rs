@@ -10,7 +10,7 @@ use rustix::time::{
 use softtimers::epoll::{Epoll, EventFlags};
 use softtimers_core::Timestamp;
 
-use super::engine::{Engine, ReadBy};
+use super::engine::Engine;
 use super::plain_loop::{self, TIMER, Wait};
 use crate::session::Session;
 
@@ -26,8 +26,8 @@ impl Engine for Timerfd {
         "A kernel timer descriptor, armed for each datagram"
     }
 
-    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-        plain_loop::run(session, clock, Alarm::new)
+    fn drive(&self, session: &mut Session) -> io::Result<()> {
+        plain_loop::run(session, Alarm::new)
     }
 }
 

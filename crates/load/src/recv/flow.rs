@@ -69,6 +69,11 @@ impl Flow {
         (arrival, more(lost, self.sequence.lost()))
     }
 
+    /// Returns one more than its greatest number so far; 0 before the first.
+    pub(super) fn next(&self) -> u64 {
+        self.sequence.next()
+    }
+
     /// Records the time of one of its datagrams, and its gap to the one before, if there was one.
     pub(super) fn follows(&mut self, gap: Option<Duration>, time: Timestamp) {
         self.received += 1;

@@ -8,7 +8,8 @@
 //!                                     └▶ a stranger's, no room, or not ours: counted as such, and nothing else
 //! ```
 //!
-//! With `any`, datagrams of other programs are traffic too: they have gaps, but no sequence or delay.
+//! With `any`, datagrams of other programs are traffic too: they have gaps, but no sequence or delay; those of RTP have
+//! numbers, if asked for.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,7 +24,8 @@ use crate::wire::{Datagram, MAGIC, ParseError, Token};
 
 use super::agreements::Agreements;
 use super::flow::Flow;
-use super::report::{FlowsReport, MOST_FLOWS_SHOWN, RateReport, RecvReport, WORST_SHOWN};
+use super::report::{FlowsReport, MOST_FLOWS_SHOWN, RecvReport, WORST_SHOWN};
+use super::rtp::Rtp;
 use super::sequence::Arrival;
 use super::stats::{CountFigures, RecvStats, Told};
 use super::strip::Strip;
@@ -47,10 +49,14 @@ pub(crate) struct Ledger {
     /// Traffic datagrams so far: a run may end by their number.
     received: u64,
     variation: Histogram,
+    /// How far gaps are from the interval that their sender states.
+    deviations: Recorder,
     together: Together,
     agreements: Agreements,
     /// Whether traffic without an agreement is counted.
     any: bool,
+    /// Whether other programs' traffic is RTP, and nothing else.
+    rtp: bool,
     /// When the first datagram of any kind came.
     begun: Option<Timestamp>,
     /// Another version of the format that some sender used.
@@ -72,9 +78,11 @@ impl Ledger {
             target: expect_interval,
             received: 0,
             variation: Histogram::new(),
+            deviations: Recorder::new(),
             together: Together::default(),
             agreements: Agreements::new(if any { MOST_SENDERS } else { 1 }),
             any,
+            rtp: false,
             begun: None,
             other_version: None,
             strip: None,
@@ -85,6 +93,11 @@ impl Ledger {
     /// Also keeps a stretch of consecutive gaps.
     pub(crate) fn with_strip(self, strip: Option<Strip>) -> Self {
         Ledger { strip, ..self }
+    }
+
+    /// Reads the traffic of other programs as RTP: each stream is a flow with numbers, and what is no RTP is foreign.
+    pub(crate) fn reading_rtp(self, rtp: bool) -> Self {
+        Ledger { rtp, ..self }
     }
 
     /// Counts in this counter instead.
@@ -130,7 +143,7 @@ impl Ledger {
             }
             Err(ParseError::Short | ParseError::Foreign) if self.any && !payload.starts_with(&MAGIC) => {
                 // With our first bytes it would be one of ours, truncated or forged.
-                self.unnumbered(&came);
+                self.of_another_program(&came, payload);
                 None
             }
             Err(ParseError::Short | ParseError::Foreign) => {
@@ -208,6 +221,7 @@ impl Ledger {
             duplicated: counts.duplicated,
             too_late: counts.too_late,
             gaps: stats.gaps.report(),
+            gap_deviation_ns: self.deviations.distribution(),
             one_way_variation_ns: variation::over(
                 self.flows.iter().map(|flow| &flow.variation),
                 &self.variation,
@@ -247,8 +261,6 @@ impl Ledger {
         };
         let rounded = |value: f64| value.round() as u64;
         let all_numbered = self.flows.iter().all(|flow| flow.number.is_some());
-        let mut rate = RateReport::default();
-        self.flows.iter().for_each(|flow| rate.include(flow.rate()));
         FlowsReport {
             count: self.flows.len() as u64,
             ended: self.ended as u64,
@@ -256,7 +268,7 @@ impl Ledger {
             lost: over(&|flow| flow.lost().filter(|_| all_numbered)),
             gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
             one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
-            rate_pps: rate,
+            rate_pps: self.flows.iter().filter_map(Flow::rate).collect(),
             longest_train: self.target.map(|_| self.together.longest()),
         }
     }
@@ -294,21 +306,52 @@ impl Ledger {
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
         let variation =
             first.then(|| flow.variation.record(delay(header.scheduled, came.time), &mut self.variation));
-        self.arrived(at, came, Some(Told { arrival, lost, variation }));
+        let gap = self.arrived(at, came, Some(Told { arrival, lost, variation }));
+        // The gap over a missing datagram is not one of its own.
+        if let Some(gap) =
+            gap.filter(|_| arrival == Arrival::InOrder && lost == 0 && !header.interval.is_zero())
+        {
+            self.deviations.record_duration(gap.abs_diff(header.interval));
+        }
+        true
+    }
+
+    /// Counts a datagram of another program.
+    fn of_another_program(&mut self, came: &Came, payload: &[u8]) {
+        match Rtp::parse(payload) {
+            _ if !self.rtp => self.unnumbered(came),
+            Some(rtp) => self.unless_stranger(true, |ledger| ledger.stream(came, rtp)),
+            None => self.counter.count(|stats| stats.counts.foreign += 1),
+        }
+    }
+
+    /// Counts a packet of an RTP stream. Its time stamp counts in units that only the sender knows, so it has no delay.
+    fn stream(&mut self, came: &Came, rtp: Rtp) -> bool {
+        let Some(at) = self.place(came.peer, Some(rtp.ssrc), None) else {
+            self.counter.count(|stats| stats.unsorted += 1);
+            return true;
+        };
+        let flow = &mut self.flows[at];
+        let (arrival, lost) = flow.arrive(rtp.extended(flow.next()));
+        if flow.agreed || arrival == Arrival::Unlikely {
+            return false;
+        }
+        self.arrived(at, came, Some(Told { arrival, lost, variation: None }));
         true
     }
 
     /// Counts a datagram of another program, whose flow is known only by its peer.
     fn unnumbered(&mut self, came: &Came) {
         match self.place(came.peer, None, None) {
-            Some(at) => self.arrived(at, came, None),
+            Some(at) => drop(self.arrived(at, came, None)),
             None => self.counter.count(|stats| stats.unsorted += 1),
         }
     }
 
-    /// Counts a datagram of the flow with this index, with the findings from its number, if it has one.
+    /// Counts a datagram of the flow with this index, with the findings from its number, if it has one. Returns the gap before
+    /// it.
     #[inline]
-    fn arrived(&mut self, at: usize, came: &Came, told: Option<Told>) {
+    fn arrived(&mut self, at: usize, came: &Came, told: Option<Told>) -> Option<Duration> {
         let flows = self.flows.len();
         let flow = &mut self.flows[at];
         let (target, mut gap) = (self.target, None);
@@ -323,6 +366,7 @@ impl Ledger {
         if let Some(strip) = &mut self.strip {
             strip.record(came.time);
         }
+        gap
     }
 
     /// Returns the index of a flow, new ones included as long as there is room.

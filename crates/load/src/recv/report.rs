@@ -3,7 +3,7 @@
 use serde::Serialize;
 use softtimers_measure::distribution::{Distribution, Quantile};
 
-use crate::gaps::GapReport;
+use crate::gaps::{Extremes, GapReport};
 
 /// The findings of a receiver. Counts are of datagrams.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -24,6 +24,8 @@ pub struct RecvReport {
     /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
     #[serde(flatten)]
     pub gaps: GapReport,
+    /// How much longer or shorter these gaps are than the interval that the sender states, without those over a loss.
+    pub gap_deviation_ns: Distribution,
     /// Packet delay variation (RFC 5481): the time from when a datagram was due at its sender to when it came, minus
     /// the minimum of its flow; all flows together. Duplicates and datagrams without numbers have none. With more than
     /// 64 flows, percentiles are relative to the minimum so far.
@@ -107,28 +109,10 @@ pub struct FlowsReport {
     /// The mean of a flow's one-way variation.
     pub one_way_variation_mean_ns: Distribution,
     /// Datagrams a second of a flow, from its first to its last.
-    pub rate_pps: RateReport,
+    pub rate_pps: Extremes,
     /// The longest burst of all flows together: gaps between their datagrams, judged by half their common interval.
     /// Counted since the last new flow was heard; `null` without an interval.
     pub longest_train: Option<u64>,
-}
-
-/// The slowest and the fastest flow.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct RateReport {
-    /// The rate of the slowest flow; `null` if no flow has two datagrams.
-    pub min: Option<f64>,
-    /// The rate of the fastest flow.
-    pub max: Option<f64>,
-}
-
-impl RateReport {
-    /// Includes one more flow, if it has a rate.
-    pub(super) fn include(&mut self, rate: Option<f64>) {
-        let Some(rate) = rate else { return };
-        self.min = Some(self.min.map_or(rate, |min| min.min(rate)));
-        self.max = Some(self.max.map_or(rate, |max| max.max(rate)));
-    }
 }
 
 impl RecvReport {

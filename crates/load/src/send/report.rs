@@ -9,14 +9,14 @@ use softtimers_core::{PerSource, Polling};
 use softtimers_measure::distribution::{Distribution, Quantile};
 use softtimers_measure::usage::Usage;
 
-use crate::gaps::{GapReport, Gaps};
+use crate::gaps::{Extremes, GapReport, Gaps};
 use crate::handshake::Permit;
 use crate::plan::{SendPlan, SendVia, Way};
-use crate::session::{Calls, CatchUpReport, Flow, LateReport, SendStats, Session, ShareReport};
+use crate::session::{Calls, CatchUps, LateReport, SendStats, Session};
 use crate::traffic::nanos;
 
 /// The keys of `send`'s object.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SendReport {
     /// Departures a second requested, over the whole pattern, of all flows together.
     pub target_pps: f64,
@@ -39,15 +39,13 @@ pub struct SendReport {
     pub longest_train: Option<u64>,
     /// The share of its rate's datagrams that each of several flows sent until the last departure of all: 1 for every
     /// flow that keeps an even schedule.
-    pub flow_share: ShareReport,
+    pub flow_share: Extremes,
     /// The mean number of datagrams that left per turn; `null` if none did.
     pub packets_per_turn: Option<f64>,
     /// Whether a receiver agreed: `agreed`, `none`, or `not_asked` with `--no-handshake`.
     pub agreement: &'static str,
     /// How datagrams reached the kernel, and why so.
     pub send_via: SendVia,
-    /// Datagrams that left as frames, with `--driver packet`.
-    pub frames: FramesReport,
     /// System calls that sent or tried to send datagrams, without goodbyes.
     pub system_calls: u64,
     /// Datagrams sent for each of those; `null` if there was none.
@@ -82,7 +80,7 @@ pub struct SendReport {
     /// do not show what delayed a signal or the kernel.
     pub late: BTreeMap<&'static str, LateReport>,
     /// How often one flow fell behind, and how it recovered.
-    pub catch_up: CatchUpReport,
+    pub catch_up: CatchUps,
     /// The sockets' temporary refusals.
     pub socket: SocketReport,
     /// Requests answered or pieces computed, per second; `null` without work.
@@ -102,18 +100,6 @@ pub struct SocketReport {
     pub answers_dropped: u64,
 }
 
-/// The `frames` object: `null` throughout without `--driver packet`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct FramesReport {
-    /// Datagrams that left as frames.
-    pub sent: Option<u64>,
-    /// The others, which left by the UDP socket: one call a second, which keeps the neighbour's entry valid, and those
-    /// for which there was no route by frames.
-    pub by_socket: Option<u64>,
-    /// How often the interface, the station or the existence of a route changed.
-    pub way_changes: Option<u64>,
-}
-
 /// The `polled` object.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PolledReport {
@@ -125,18 +111,6 @@ pub struct PolledReport {
     pub budget_share: Option<f64>,
     /// Sleeps that a larger budget would have shortened or replaced by polling.
     pub forced_sleeps: u64,
-}
-
-impl FramesReport {
-    fn new(flow: &Flow, sent: u64, frames: u64) -> Self {
-        let changes = flow.way_changes();
-        let known = |count| changes.map(|_| count);
-        FramesReport {
-            sent: known(frames),
-            by_socket: known(sent.saturating_sub(frames)),
-            way_changes: changes,
-        }
-    }
 }
 
 impl PolledReport {
@@ -151,6 +125,16 @@ impl PolledReport {
 }
 
 impl SendReport {
+    /// Returns a report with every key, to check assertions by before a run.
+    pub fn example() -> Self {
+        SendReport {
+            triggers: no_triggers(),
+            fired: no_triggers(),
+            late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
+            ..SendReport::default()
+        }
+    }
+
     pub(super) fn new(
         (plan, permit): (&SendPlan, &Permit),
         stats: &SendStats,
@@ -161,7 +145,7 @@ impl SendReport {
         let SendStats { sent, forfeited, calls, late, gaps, together, .. } = stats;
         let gaps = gaps.report();
         let together = together.as_ref().map_or(gaps, Gaps::report);
-        let Calls { calls, segments, would_block, no_buffers, refused, frames } = *calls;
+        let Calls { calls, segments, would_block, no_buffers, refused } = *calls;
         SendReport {
             target_pps: plan.traffic.target_pps(),
             achieved_pps: achieved(&together),
@@ -181,7 +165,6 @@ impl SendReport {
                     why: "the kernel did not cut a quantum: see fallbacks".to_owned(),
                 },
             ),
-            frames: FramesReport::new(&session.flow, *sent, frames),
             system_calls: calls,
             packets_per_call: (calls > 0).then(|| *sent as f64 / calls as f64),
             segmented: segments,
@@ -196,7 +179,7 @@ impl SendReport {
             timer_overruns: session.flow.overruns(),
             fired: stats.fired(),
             late: stats.late_by_cause(),
-            catch_up: stats.catch_ups.into(),
+            catch_up: stats.catch_ups,
             socket: SocketReport {
                 would_block,
                 no_buffers,
@@ -211,44 +194,6 @@ impl SendReport {
 /// The rate from the sum of gaps, which is the time from the first departure to the last.
 fn achieved(gaps: &GapReport) -> Option<f64> {
     gaps.gap_ns.mean.filter(|&mean| mean > 0.0).map(|mean| 1e9 / mean)
-}
-
-/// An empty report, with every key that `--assert` may name.
-impl Default for SendReport {
-    fn default() -> Self {
-        SendReport {
-            target_pps: 0.0,
-            achieved_pps: None,
-            sent: 0,
-            forfeited: 0,
-            late_ns: Distribution::default(),
-            late_cdf: vec![],
-            gaps: GapReport::default(),
-            longest_train: None,
-            flow_share: ShareReport::default(),
-            packets_per_turn: None,
-            agreement: Permit::Insisted.name(),
-            send_via: SendVia::default(),
-            frames: FramesReport::default(),
-            system_calls: 0,
-            packets_per_call: None,
-            segmented: 0,
-            cpu_share: 0.0,
-            polled: PolledReport::default(),
-            cpu_ns_per_packet: None,
-            wakeups: 0,
-            trigger_interval_ns: Distribution::default(),
-            triggers: no_triggers(),
-            long_handlers: None,
-            longest_handler_ns: None,
-            timer_overruns: None,
-            fired: no_triggers(),
-            late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
-            catch_up: CatchUpReport::default(),
-            socket: SocketReport::default(),
-            work_rate: None,
-        }
-    }
 }
 
 fn by_name(counts: &PerSource<u64>) -> BTreeMap<&'static str, u64> {

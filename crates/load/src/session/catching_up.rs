@@ -15,31 +15,9 @@ use softtimers_linux::signal_timer::Departure;
 
 use crate::traffic::nanos;
 
-/// Catch-ups of one flow, counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CatchUps {
-    /// Times that the flow fell behind by an interval or more.
-    pub spells: u64,
-    /// Datagrams that left an interval late or more.
-    pub packets: u64,
-    /// Datagrams among these that followed the one before in less than the burst interval.
-    pub in_trains: u64,
-    /// The longest time until it was on schedule again.
-    pub longest: Duration,
-}
-
-impl AddAssign<&CatchUps> for CatchUps {
-    fn add_assign(&mut self, next: &Self) {
-        self.spells += next.spells;
-        self.packets += next.packets;
-        self.in_trains += next.in_trains;
-        self.longest = self.longest.max(next.longest);
-    }
-}
-
-/// The `catch_up` object.
+/// Catch-ups of one flow, counted: the `catch_up` object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct CatchUpReport {
+pub struct CatchUps {
     /// Times that the flow fell behind by an interval or more; 0 with several flows, for which this is not tracked.
     pub spells: u64,
     /// Datagrams that left an interval late or more.
@@ -50,10 +28,12 @@ pub struct CatchUpReport {
     pub longest_ns: u64,
 }
 
-impl From<CatchUps> for CatchUpReport {
-    fn from(found: CatchUps) -> Self {
-        let CatchUps { spells, packets, in_trains, longest } = found;
-        CatchUpReport { spells, packets, in_trains, longest_ns: nanos(longest) }
+impl AddAssign<&CatchUps> for CatchUps {
+    fn add_assign(&mut self, next: &Self) {
+        self.spells += next.spells;
+        self.packets += next.packets;
+        self.in_trains += next.in_trains;
+        self.longest_ns = self.longest_ns.max(next.longest_ns);
     }
 }
 
@@ -88,9 +68,9 @@ impl CatchingUp {
             });
             found.packets += 1;
             found.in_trains += u64::from(gap.is_some_and(|gap| gap < self.burst_interval));
-            found.longest = found.longest.max(sent.saturating_duration_since(began));
+            found.longest_ns = found.longest_ns.max(nanos(sent.saturating_duration_since(began)));
         } else if let Some(began) = self.began.take() {
-            found.longest = found.longest.max(sent.saturating_duration_since(began));
+            found.longest_ns = found.longest_ns.max(nanos(sent.saturating_duration_since(began)));
         }
     }
 }
@@ -117,10 +97,10 @@ mod tests {
         {
             flow.left(&mut found, &Departure { sent: at(sent), due: at(place), place: at(place) });
         }
-        let expected = CatchUps { spells: 2, packets: 5, in_trains: 1, longest: micros(75) };
+        let expected = CatchUps { spells: 2, packets: 5, in_trains: 1, longest_ns: 75_000 };
         assert_eq!(found, expected);
         let mut twice = found;
         twice += &found;
-        assert_eq!((twice.packets, twice.longest), (10, micros(75)));
+        assert_eq!((twice.packets, twice.longest_ns), (10, 75_000));
     }
 }

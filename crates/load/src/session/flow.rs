@@ -12,6 +12,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::stats::Counter;
 use softtimers_net::udp::UdpSocket;
 
+use crate::gaps::Extremes;
 use crate::handshake::Agreement;
 use crate::traffic::Traffic;
 
@@ -19,7 +20,7 @@ use super::ahead::HandOver;
 use super::catching_up::CatchingUp;
 use super::departures::Departures;
 use super::header::Header;
-use super::many_flows::{ManyFlows, ShareReport};
+use super::many_flows::ManyFlows;
 use super::refusals::{Notify, Refusals};
 use super::sender::Sender;
 use super::single_flow::SingleFlow;
@@ -80,9 +81,7 @@ impl Flow {
     ) -> Result<Self, Failure> {
         let header = Header::new(traffic.pace.rate.interval(), agreement);
         let mut departures = Departures::new(counter, traffic.flows, start);
-        let headroom = sender.headroom();
-        let several =
-            || ManyFlows::new(traffic, handling.queued, header, headroom, start).map_err(Failure::usage);
+        let several = || ManyFlows::new(traffic, handling.queued, header, start).map_err(Failure::usage);
         let schedule = if handling.ahead {
             sender
                 .keep_times()
@@ -95,7 +94,7 @@ impl Flow {
         } else {
             let clock = traffic.clock().map_err(Failure::usage)?;
             departures.track(CatchingUp::along(&clock));
-            Schedule::One(SingleFlow::new(clock, header, (headroom, traffic.size), start))
+            Schedule::One(SingleFlow::new(clock, header, traffic.size, start))
         };
         Ok(Flow { sender, departures, header, limit: traffic.end.count.unwrap_or(u64::MAX), schedule })
     }
@@ -243,11 +242,6 @@ impl Flow {
         self.sender.refusals.count()
     }
 
-    /// Returns how often the route of frames has changed; `None` without frames.
-    pub(crate) fn way_changes(&self) -> Option<u64> {
-        self.sender.way_changes()
-    }
-
     /// Returns the socket that datagrams leave by.
     pub(crate) fn socket(&self) -> &UdpSocket {
         self.sender.socket()
@@ -290,10 +284,10 @@ impl Flow {
     }
 
     /// Returns the share of its rate that each of several flows sent.
-    pub(crate) fn shares(&self) -> ShareReport {
+    pub(crate) fn shares(&self) -> Extremes {
         match &self.schedule {
             Schedule::Several(flows, _) | Schedule::Ahead(flows, _) if flows.count() > 1 => flows.shares(),
-            _ => ShareReport::default(),
+            _ => Extremes::default(),
         }
     }
 

@@ -16,18 +16,19 @@
 //! and so is one that is handed over ahead of its times: then datagrams due at several times leave by one call.
 //!
 //! All flows share a [`TrainLimit`], so that a stall of the loop does not cause a burst of as many packets as there are
-//! flows.
+//! flows. Where departures are collected, the queue knows the slots; the pause behind a train that was late moves the next
+//! one by what it lasts, not to the slot after.
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
 use softtimers::{Clock, Monotonic};
 use softtimers_core::{PaceConfig, PaceError, Pattern, Recovery, Timestamp, TriggerState};
 use softtimers_linux::signal_timer::Departure;
 use softtimers_net::udp::{Retries, SendBatch};
 
+use crate::gaps::Extremes;
 use crate::traffic::Traffic;
 use crate::train::TrainLimit;
 
@@ -47,7 +48,6 @@ pub(super) struct ManyFlows {
     staged: VecDeque<(Due, Timestamp)>,
     /// With room in front for a frame's headers.
     packet: Vec<u8>,
-    headroom: usize,
     header: Header,
     pace: PaceConfig,
     /// Scheduled times skipped, as reported by the datagrams due since.
@@ -69,15 +69,6 @@ struct Lane {
     forfeited: u64,
 }
 
-/// The datagrams sent of each flow, as a share of those that its rate requires.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct ShareReport {
-    /// The smallest share of any flow; `null` for one flow.
-    pub min: Option<f64>,
-    /// The largest share of any flow; `null` for one flow.
-    pub max: Option<f64>,
-}
-
 impl ManyFlows {
     /// Creates flows that begin at `start`, or within an interval from there; with a [departure queue](Order::queue) if
     /// asked.
@@ -85,17 +76,15 @@ impl ManyFlows {
         traffic: &Traffic,
         queued: bool,
         header: Header,
-        headroom: usize,
         start: Timestamp,
     ) -> Result<Self, PaceError> {
         let pace = traffic.pace;
         let mut order = match &traffic.trace {
-            None if queued => Order::queue(traffic.size as u32, traffic.quantum),
+            None if queued => Order::queue(traffic.size as u32, traffic.quantum, traffic.slot),
             _ => Order::heap(traffic.quantum),
         };
-        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, headroom + traffic.size);
-        // The kernel segments UDP sends, but not frames.
-        batch.set_segmentation(traffic.gso && traffic.quantum > 1 && headroom == 0);
+        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, traffic.size);
+        batch.set_segmentation(traffic.gso && traffic.quantum > 1);
         let starts: Vec<Timestamp> = (0..traffic.flows)
             .map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate))
             .collect();
@@ -114,8 +103,7 @@ impl ManyFlows {
             lanes: starts.into_iter().map(lane).collect(),
             batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
-            packet: vec![0; headroom + traffic.size],
-            headroom,
+            packet: vec![0; traffic.size],
             header,
             pace,
             forfeited: 0,
@@ -219,17 +207,14 @@ impl ManyFlows {
     }
 
     /// Returns each flow's datagrams as a share of those scheduled by the time that the last datagram of all left.
-    pub(super) fn shares(&self) -> ShareReport {
+    pub(super) fn shares(&self) -> Extremes {
         let per_second = self.pace.mean_rate().packets_per_second();
         let shares = self.lanes.iter().filter(|lane| lane.start <= self.latest).map(|lane| {
             let time = self.latest.saturating_duration_since(lane.start).as_secs_f64();
             // Rounding must not turn a whole number of intervals into one less.
             lane.sent as f64 / ((time * per_second + 1e-6).floor() + 1.0)
         });
-        shares.fold(ShareReport::default(), |so_far, share| ShareReport {
-            min: Some(so_far.min.map_or(share, |min| min.min(share))),
-            max: Some(so_far.max.map_or(share, |max| max.max(share))),
-        })
+        shares.collect()
     }
 
     /// Adds the datagrams due at `time` to the batch, as far as there is room, and up to `left` including those already
@@ -238,14 +223,14 @@ impl ManyFlows {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let ManyFlows { order, lanes, batch, staged, packet, headroom, header, limit, forfeited, .. } = self;
+        let ManyFlows { order, lanes, batch, staged, packet, header, limit, forfeited, .. } = self;
         let earliest = limit.earliest();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
             let lane = &mut lanes[due.flow as usize];
-            header.data(due.flow, lane.numbered, due.place).write(&mut packet[*headroom..]);
-            let length = due.length.map_or(packet.len(), |length| *headroom + usize::from(length));
-            let packet = &mut packet[..length];
+            header.data(due.flow, lane.numbered, due.place).write(packet);
+            let length = due.length.map_or(packet.len(), usize::from);
+            let packet = &packet[..length];
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| sender.put(batch, packet, time));
             lane.numbered += 1;
             *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);

@@ -35,10 +35,10 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// Creates the departure queue without flows; all datagrams have `bytes` bytes, and `quantum` of a flow leave
-    /// together.
-    pub(super) fn queue(bytes: u32, quantum: u32) -> Self {
-        let config = QueueConfig { packets: u32::MAX, ..QueueConfig::default() };
+    /// Creates the departure queue without flows; all datagrams have `bytes` bytes, `quantum` of a flow leave together, and
+    /// they are collected once in a [slot](QueueConfig::slot).
+    pub(super) fn queue(bytes: u32, quantum: u32, slot: Duration) -> Self {
+        let config = QueueConfig { packets: u32::MAX, slot, ..QueueConfig::default() };
         Order::Queue { queue: Box::new(DepartureQueue::new(config)), flows: Vec::new(), bytes, quantum }
     }
 
@@ -173,7 +173,7 @@ mod tests {
             (left, order.forfeited())
         };
         for quantum in [1, 2, 3, 8] {
-            let (queue, heap) = (Order::queue(100, quantum), Order::heap(quantum));
+            let (queue, heap) = (Order::queue(100, quantum, Duration::ZERO), Order::heap(quantum));
             let (queue, heap) = (run(queue, quantum as usize), run(heap, quantum as usize));
             assert!(queue.1 > 0 && queue.0.len() > 500, "{quantum}: {} {}", queue.1, queue.0.len());
             assert_eq!(queue.0.iter().zip(&heap.0).find(|(queue, heap)| queue != heap), None, "{quantum}");
@@ -187,7 +187,7 @@ mod tests {
     fn a_quantum_that_is_cut_short_counts_as_what_left() {
         let at = Timestamp::from_micros;
         let pace = PaceConfig::new(Rate::every(Duration::from_micros(100)).unwrap());
-        for mut order in [Order::queue(100, 8), Order::heap(8)] {
+        for mut order in [Order::queue(100, 8, Duration::ZERO), Order::heap(8)] {
             order.add(pace, None, at(1_000)).unwrap();
             let mut take = |now, most| {
                 let mut left = Vec::new();

@@ -1,4 +1,4 @@
-//! Sending the datagrams of a run: one socket, perhaps a packet socket beside it, and the system calls used.
+//! Sending the datagrams of a run: one socket, and the system calls used.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::udp::UdpSocket;
 use softtimers_net::udp::{
-    PushError, Retries, Segmentation, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram,
+    PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram,
 };
 
 use crate::wire::{Datagram, GOODBYES};
 
-use super::frames::{FramePath, Frames};
 use super::refusals::Refusals;
 use super::stats::Calls;
 
@@ -30,8 +29,6 @@ pub(super) struct Sender {
     uncut: Option<io::Error>,
     /// Whether the kernel keeps datagrams of a batch until their release times.
     keeps_times: bool,
-    /// The interface for frames, if datagrams leave as frames.
-    frames: Option<Box<Frames>>,
 }
 
 impl Sender {
@@ -43,24 +40,7 @@ impl Sender {
             refusals: Arc::default(),
             uncut: None,
             keeps_times: false,
-            frames: None,
         }
-    }
-
-    /// Sends datagrams as frames from now on, where there is a route. Each has [room](Self::headroom) in front of it.
-    pub(super) fn send_frames(&mut self, path: FramePath) -> io::Result<()> {
-        self.frames = Some(Box::new(Frames::begin(path)?));
-        Ok(())
-    }
-
-    /// Returns the bytes reserved in front of each datagram, for the headers of a frame.
-    pub(super) fn headroom(&self) -> usize {
-        self.frames.as_ref().map_or(0, |frames| frames.headroom())
-    }
-
-    /// Returns how often the route of frames has changed; `None` without frames.
-    pub(super) fn way_changes(&self) -> Option<u64> {
-        self.frames.as_ref().map(|frames| frames.changes())
     }
 
     /// Makes the kernel keep each datagram of a batch until its release time.
@@ -94,58 +74,13 @@ impl Sender {
     }
 
     /// Puts a packet into a batch that leaves at `time`: now, unless the kernel keeps it.
-    pub(super) fn put(
-        &self,
-        batch: &mut SendBatch,
-        packet: &mut [u8],
-        time: Timestamp,
-    ) -> Result<(), PushError> {
-        if let Some(frames) = &self.frames {
-            frames.complete(packet);
-        }
+    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], time: Timestamp) -> Result<(), PushError> {
         if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
     /// Sends a packet; returns `false` if the kernel has no room for it now.
     #[inline]
-    pub(super) fn transmit(&mut self, packet: &mut [u8], now: Timestamp) -> io::Result<bool> {
-        let headroom = match &mut self.frames {
-            None => 0,
-            Some(frames) => {
-                let headroom = frames.headroom();
-                if let Some(outcome) = frames.send(packet, now)
-                    && let Some(taken) = self.framed(outcome)
-                {
-                    return Ok(taken);
-                }
-                headroom
-            }
-        };
-        self.transmit_datagram(&packet[headroom..], now)
-    }
-
-    /// Counts a frame; returns whether the kernel accepted it, or `None` if the socket knows more.
-    fn framed(&mut self, outcome: io::Result<()>) -> Option<bool> {
-        self.calls.calls += 1;
-        let taken = match outcome {
-            Ok(()) => {
-                self.calls.frames += 1;
-                true
-            }
-            Err(error) => {
-                match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => self.calls.would_block += 1,
-                    Some(Errno::NOBUFS) => self.calls.no_buffers += 1,
-                    _ => return None,
-                }
-                false
-            }
-        };
-        self.retries.reached();
-        Some(taken)
-    }
-
-    fn transmit_datagram(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
+    pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
         let mut outcome = self.attempt(packet);
         for _ in 1..Retries::ATTEMPTS {
             if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
@@ -192,33 +127,6 @@ impl Sender {
         batch: &mut SendBatch,
         now: Timestamp,
     ) -> (usize, io::Result<()>) {
-        let framed = match self.frames.as_mut().and_then(|frames| frames.send_batch(batch, now)) {
-            None => 0,
-            Some(outcome) => match self.framed_batch(outcome) {
-                (framed, false) => return (framed, Ok(())),
-                (framed, true) => framed,
-            },
-        };
-        let (sent, outcome) = self.transmit_datagrams(batch, now);
-        (framed + sent, outcome)
-    }
-
-    /// Counts frames; returns how many left, and whether the socket knows why no more did.
-    fn framed_batch(&mut self, outcome: SendOutcome) -> (usize, bool) {
-        self.calls.calls += outcome.calls as u64;
-        self.calls.frames += outcome.sent as u64;
-        match outcome.stopped {
-            Some(Stopped::Error(_)) => return (outcome.sent, true),
-            refused => {
-                self.calls.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
-                self.calls.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
-            }
-        }
-        self.retries.reached();
-        (outcome.sent, false)
-    }
-
-    fn transmit_datagrams(&mut self, batch: &mut SendBatch, now: Timestamp) -> (usize, io::Result<()>) {
         let outcome = self.socket.send_batch(batch);
         self.count_retried(outcome.retried);
         self.calls.calls += outcome.calls as u64;

@@ -24,9 +24,8 @@ use super::stats::Calls;
 pub(super) struct SingleFlow {
     clock: RateClock,
     header: Header,
-    /// As long as the longest datagram, with room in front for a frame's headers.
+    /// As long as the longest datagram.
     packet: Vec<u8>,
-    headroom: usize,
     due: Timestamp,
     /// A train that is about to leave, or that the kernel had no room for; `waiting` has its times.
     batch: SendBatch,
@@ -61,22 +60,16 @@ impl Times {
 
 impl SingleFlow {
     /// Creates a flow whose first datagram, of `size` bytes, is due at `start`.
-    pub(super) fn new(
-        mut clock: RateClock,
-        header: Header,
-        (headroom, size): (usize, usize),
-        start: Timestamp,
-    ) -> Self {
+    pub(super) fn new(mut clock: RateClock, header: Header, size: usize, start: Timestamp) -> Self {
         let (due, most) = (clock.start(start), usize::from(clock.recovery().train));
         SingleFlow {
             due,
-            batch: SendBatch::new(most, headroom + size),
+            batch: SendBatch::new(most, size),
             waiting: VecDeque::with_capacity(most),
             next: due,
             clock,
             header,
-            packet: vec![0; headroom + size],
-            headroom,
+            packet: vec![0; size],
             sent: 0,
             muted: false,
             null_events: 0,
@@ -160,7 +153,7 @@ impl SingleFlow {
         if self.next <= now && left > 1 && self.batch.capacity() > 1 {
             return self.depart_together(sender, departures, (times, length, left), now, source);
         }
-        if !sender.transmit(&mut self.packet[..length], now)? {
+        if !sender.transmit(&self.packet[..length], now)? {
             self.stage(sender, times, length)?;
             return Ok(self.refused(sender, departures, now));
         }
@@ -191,21 +184,20 @@ impl SingleFlow {
         self.flush(sender, departures, now, source)
     }
 
-    /// Writes the due datagram, which leaves at `now`; returns its length with the room in front of it.
+    /// Writes the due datagram, which leaves at `now`; returns its length.
     #[inline]
     fn take(&mut self, now: Timestamp) -> (Times, usize) {
         let times = Times { due: self.due, place: self.clock.place() };
         let number = self.sent + self.waiting.len() as u64;
-        self.header.data(0, number, times.place).write(&mut self.packet[self.headroom..]);
-        let length =
-            self.clock.length().map_or(self.packet.len(), |length| self.headroom + usize::from(length));
+        self.header.data(0, number, times.place).write(&mut self.packet);
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
         self.next = self.clock.departed(now);
         (times, length)
     }
 
     /// Puts it into the batch.
     fn stage(&mut self, sender: &Sender, times: Times, length: usize) -> io::Result<()> {
-        sender.put(&mut self.batch, &mut self.packet[..length], times.due).map_err(io::Error::other)?;
+        sender.put(&mut self.batch, &self.packet[..length], times.due).map_err(io::Error::other)?;
         self.waiting.push_back(times);
         Ok(())
     }
@@ -283,7 +275,7 @@ impl SingleFlow {
         self.clock = pacer.stop();
         let SignalCounts { would_block, no_buffers, refused, overruns, unread } = pacer.counts();
         let calls = would_block + no_buffers + refused;
-        sender.add_calls(Calls { calls, segments: 0, would_block, no_buffers, refused, frames: 0 });
+        sender.add_calls(Calls { calls, segments: 0, would_block, no_buffers, refused });
         self.overruns = Some(overruns);
         unread
     }

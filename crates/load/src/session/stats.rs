@@ -57,8 +57,6 @@ pub struct Calls {
     pub no_buffers: u64,
     /// Attempts that returned an earlier datagram's ICMP error.
     pub refused: u64,
-    /// Datagrams that left as frames.
-    pub frames: u64,
 }
 
 impl Calls {
@@ -68,7 +66,7 @@ impl Calls {
     }
 }
 
-sums!(Calls: calls, segments, would_block, no_buffers, refused, frames);
+sums!(Calls: calls, segments, would_block, no_buffers, refused);
 
 impl SendStats {
     /// Creates zero counts. Gaps are judged by this `interval` of a flow, and by the common one of all `flows`.

@@ -1,4 +1,4 @@
-//! Packets that the kernel holds until their time: release times, and emulated delay.
+//! Packets that the kernel holds until their release times.
 //!
 //! The receive timestamp shows whether a packet was held, so that a probe's own lateness does not count.
 
@@ -46,21 +46,6 @@ pub(super) fn so_txtime() -> Outcome {
     }
 }
 
-/// Delays the loopback of an empty network, and checks that a packet is late by that.
-pub(super) fn netem() -> Outcome {
-    rtnetlink::enter_empty_network().map_err(|why| format!("cannot be tried without {why}"))?;
-    rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
-    let held_for = held(|pair| pair.sender.send(&[0]).trying("sending").map(drop))?;
-    if held_for >= AHEAD {
-        Ok(format!(
-            "in a network of its own, {AHEAD_SHOWN} of delay held a packet {}",
-            duration_text(held_for)
-        ))
-    } else {
-        Err(format!("accepted, but {AHEAD_SHOWN} of delay held a packet only {}", duration_text(held_for)))
-    }
-}
-
 fn held_by_release_time() -> Result<Duration, String> {
     held(|pair| {
         sockopt::enable_release_times(pair.sender.as_fd()).trying("SO_TXTIME")?;
@@ -97,12 +82,6 @@ fn held_once(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, Str
         }
         None => Err("a packet did not arrive within 100 ms".to_owned()),
     }
-}
-
-/// `struct tc_netem_qopt`: latency, limit, loss, gap, duplicate, jitter; times in units of 64 ns.
-fn netem_options(delay: Duration) -> Vec<u8> {
-    let latency = u32::try_from(delay.as_nanos() >> 6).unwrap_or(u32::MAX);
-    [latency, 1_000, 0, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
 /// Far more than loopback takes, even when the probe has to wait for a CPU.

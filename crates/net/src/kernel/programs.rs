@@ -1,13 +1,10 @@
-//! Programs in the kernel, each a few instructions long.
+//! A program in the kernel, a few instructions long.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers_linux::bpf::code::{
-    ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op,
-};
-use softtimers_linux::bpf::{self, Counter, Program};
+use softtimers_linux::bpf::code::{EXIT, LOAD_WORD, SET, SKIP_IF_GREATER, op};
+use softtimers_linux::bpf::{self, Program};
 use softtimers_linux::sockopt;
 
 use super::Outcome;
@@ -38,35 +35,6 @@ pub(super) fn socket_filter() -> Outcome {
         Ok("a program on a socket let a datagram of 16 bytes through and dropped one of 64".to_owned())
     } else {
         Err(format!("a program on a socket was to drop a datagram of 64 bytes, and let {lengths:?} through"))
-    }
-}
-
-/// A program that counts how often a tracepoint is passed, on all CPUs.
-pub(super) struct Passes {
-    counter: Counter,
-    _link: OwnedFd,
-}
-
-impl Passes {
-    pub(super) fn count_at(tracepoint: &CStr) -> Result<Self, String> {
-        let counter = Counter::new().needing(CAPABILITY, "a map")?;
-        let count = [
-            op(SET_LONG, 1, MAP_VALUE, 0, counter.as_raw_fd()), // r1 = &counter
-            op(0, 0, 0, 0, 0),                                  // (its second half)
-            op(SET, 2, 0, 0, 1),
-            op(ADD_ATOMICALLY, 1, 2, 0, 0), // *r1 += 1
-            op(SET, 0, 0, 0, 0),
-            op(EXIT, 0, 0, 0, 0),
-        ];
-        let program = bpf::load(Program::RawTracepoint, &count)
-            .needing("CAP_BPF and CAP_PERFMON", "a tracepoint program")?;
-        let what = format!("the tracepoint {}", tracepoint.to_string_lossy());
-        let link = bpf::attach_to_tracepoint(tracepoint, program.as_fd()).trying(&what)?;
-        Ok(Self { counter, _link: link })
-    }
-
-    pub(super) fn count(&self) -> Result<u64, String> {
-        self.counter.value().trying("reading a counter")
     }
 }
 

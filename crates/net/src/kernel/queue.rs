@@ -11,7 +11,7 @@ use rustix::net::netdevice::index_to_name;
 use super::release::connected;
 use super::{Feature, Finding, Outcome};
 use crate::rtnetlink::queues::{Queue, queues};
-use crate::rtnetlink::routes::route;
+use crate::rtnetlink::routes::interface_to;
 use crate::trying::Trying;
 
 /// Finds the queue by which a datagram to `destination` would leave, and whether queues of its kind keep
@@ -42,8 +42,8 @@ pub fn queue_to(destination: SocketAddr) -> Finding {
 fn on_the_way(destination: SocketAddr) -> Outcome {
     let socket = connected(destination).trying("a socket for the way there")?;
     let from = socket.local_addr().trying("its address")?;
-    let route = route(from, destination).trying("asking for the route")?;
-    let interface = route.interface.ok_or("the route names no interface")?;
+    let interface = interface_to(from, destination).trying("asking for the route")?;
+    let interface = interface.ok_or("the route names no interface")?;
     let name = index_to_name(&socket, interface).trying("the name of the interface")?;
     judge(&name, &queues(interface).trying("asking for queues")?)
 }

@@ -7,7 +7,7 @@ use softtimers_linux::wait::wait_readable;
 use softtimers_linux::xdp::XdpSocket;
 
 use super::Outcome;
-use crate::poller::xdp::{Port, XdpConfig, XdpDevice};
+use crate::poller::xdp::{Port, XdpDevice};
 use crate::poller::{Device, Transmit};
 use crate::rtnetlink::{self, LOOPBACK};
 use crate::trying::Trying;
@@ -20,8 +20,7 @@ pub(super) fn af_xdp() -> Outcome {
     rtnetlink::enter_empty_network()
         .map_err(|why| format!("an AF_XDP socket can be made, but not tried without {why}"))?;
     let loopback = Port { name: "loopback", index: LOOPBACK, mtu: 1_500, queues: 1, send_queues: 1 };
-    let config = XdpConfig { entries: 64, ..XdpConfig::default() };
-    let mut device = XdpDevice::open(&[loopback], config).map_err(|error| error.to_string())?.remove(0);
+    let mut device = XdpDevice::open(&[loopback], 64).map_err(|error| error.to_string())?.remove(0);
     device.transmitter().queue(&FRAME, None);
     device.poll_tx(1).trying("sending by the ring")?;
     let sent = "a frame left by the ring of loopback";

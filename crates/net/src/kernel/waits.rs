@@ -6,7 +6,6 @@ use softtimers::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
 use softtimers_core::Clock;
 use softtimers_linux::sched::TimerSlack;
-use softtimers_linux::uring;
 
 use super::{Outcome, duration_text};
 use crate::trying::Trying;
@@ -33,14 +32,4 @@ pub(super) fn epoll_pwait2() -> Outcome {
     }
 }
 
-/// Submits an operation and sees it complete.
-pub(super) fn io_uring() -> Outcome {
-    match uring::nop(TAG).trying("io_uring with one operation")? {
-        Some((TAG, 0)) => Ok("a no-operation went in by one ring and completed in the other".to_owned()),
-        Some((tag, result)) => Err(format!("a no-operation completed with {result}, tagged {tag:#x}")),
-        None => Err("a no-operation was taken and did not complete".to_owned()),
-    }
-}
-
 const WAIT: Duration = Duration::from_micros(500);
-const TAG: u64 = 0x7469_6d65;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::netdevice::{index_to_name, name_to_index};
+use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::hold::Hold;
@@ -56,15 +56,6 @@ impl Interface {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
         }
         Ok(Interface { name: name.to_owned(), index, link, _hold: None })
-    }
-
-    /// The interface of this index.
-    ///
-    /// # Errors
-    /// As [`named`](Self::named).
-    pub(super) fn at(index: u32) -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        Interface::named(&index_to_name(&socket, index)?)
     }
 
     /// The interface's name, such as `eth0`.
@@ -119,12 +110,6 @@ impl Interface {
     /// Returns whether it is the loopback interface.
     pub fn is_loopback(&self) -> bool {
         self.link.kind == libc::ARPHRD_LOOPBACK
-    }
-
-    /// Returns whether it is an end of a virtual cable.
-    #[cfg(feature = "xdp")]
-    pub(super) fn is_veth(&self) -> bool {
-        self.link.is_veth
     }
 
     /// Its own address of Ethernet.

@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use super::Interface;
@@ -28,11 +28,12 @@ pub fn switch_on(name: &str) -> io::Result<()> {
     rtnetlink::set_up(Interface::to_listen(name)?.index()).map_err(io::Error::other)
 }
 
-/// Gives an interface an address in a network whose prefix has this length.
+/// Gives an interface an address in a network whose prefix has this length. One of IPv6 is used at once, without a probe
+/// for another host that has it.
 ///
 /// # Errors
 /// As [`switch_on`].
-pub fn give_address(name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+pub fn give_address(name: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
     Ok(lay::add_address(Interface::to_listen(name)?.index(), address, prefix)?)
 }
 
@@ -40,6 +41,6 @@ pub fn give_address(name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()>
 ///
 /// # Errors
 /// The system's error.
-pub fn default_route(gateway: Ipv4Addr) -> io::Result<()> {
+pub fn default_route(gateway: IpAddr) -> io::Result<()> {
     Ok(lay::add_default_route(gateway)?)
 }

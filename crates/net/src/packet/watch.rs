@@ -101,8 +101,6 @@ impl InterfaceWatch {
             Notice::Addresses(index) => {
                 changes.extend(place(index).map(|place| InterfaceChange::Addresses { place }));
             }
-            // Not subscribed to these.
-            Notice::Neighbour(..) | Notice::Routes => {}
         };
         for _ in 0..MOST_MESSAGES {
             if !notices.next(&mut each)? {

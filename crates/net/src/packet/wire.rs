@@ -13,6 +13,7 @@
 //! The bytes are untrusted. Every bound is checked, and malformed frames are [`Unsplit`].
 
 use std::fmt;
+use std::ops::Range;
 
 /// A frame that cannot be converted to its wire form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,18 +27,20 @@ pub(super) fn tagged(frame: &[u8], tag: [u16; 2]) -> Option<Vec<u8>> {
 }
 
 /// The protocol of the segments that a frame is cut into.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
     Tcp,
     Udp,
 }
 
-/// The offsets of a frame's headers.
-struct Layout {
+/// The offsets of a frame's headers, up to its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    kind: Transport,
     network: usize,
     is_v4: bool,
     transport: usize,
-    payload: usize,
+    pub(super) payload: usize,
 }
 
 /// The headers up to the transport's, and that one's protocol.
@@ -71,7 +74,7 @@ impl Network {
 }
 
 impl Layout {
-    fn parse(frame: &[u8], kind: Transport) -> Option<Self> {
+    pub(super) fn parse(frame: &[u8], kind: Transport) -> Option<Self> {
         let Network { at: network, is_v4, protocol, transport } = Network::parse(frame)?;
         let (wanted, length) = match kind {
             Transport::Tcp => (6, usize::from(frame.get(transport + 12)? >> 4) * 4),
@@ -80,11 +83,60 @@ impl Layout {
         let plausible = transport >= network + 20 && (kind == Transport::Udp || length >= 20);
         let payload = transport + length;
         (protocol == wanted && plausible && payload < frame.len()).then_some(Layout {
+            kind,
             network,
             is_v4,
             transport,
             payload,
         })
+    }
+
+    /// Returns how many segments of `size` bytes of payload the frame has, if these can be told apart.
+    pub(super) fn segments(&self, frame: &[u8], size: usize) -> Option<usize> {
+        let data = frame.len() - self.payload;
+        let fits = size > 0 && self.payload + size.min(data) - self.network <= usize::from(u16::MAX);
+        fits.then(|| data.div_ceil(size))
+    }
+
+    /// Makes `part` the frame that has only these of the [`segments`](Self::segments), one at least, and leaves its
+    /// checksum to be [completed](complete): from the first number on, in the place that is that much further.
+    pub(super) fn part(
+        &self,
+        frame: &[u8],
+        size: usize,
+        segments: Range<usize>,
+        part: &mut Vec<u8>,
+    ) -> [u16; 2] {
+        let Layout { kind, network, is_v4, transport, payload } = *self;
+        let end = frame.len().min(payload + segments.end * size);
+        part.clear();
+        part.extend_from_slice(&frame[..payload]);
+        part.extend_from_slice(&frame[payload + segments.start * size..end]);
+        let length = part.len();
+        if is_v4 {
+            let identification = half(frame, network + 4).unwrap_or(0).wrapping_add(segments.start as u16);
+            put(part, network + 2, (length - network) as u16);
+            put(part, network + 4, identification);
+            complete_ipv4_checksum(&mut part[network..]);
+        } else {
+            put(part, network + 4, (length - network - 40) as u16);
+        }
+        match kind {
+            Transport::Tcp => {
+                let sequence = word(frame, transport + 4).unwrap_or(0);
+                let number = sequence.wrapping_add((segments.start * size) as u32);
+                part[transport + 4..transport + 8].copy_from_slice(&number.to_be_bytes());
+                let last = if end < frame.len() { FIN | PSH } else { 0 };
+                let first = if segments.start > 0 { CWR } else { 0 };
+                part[transport + 13] &= !(last | first);
+            }
+            Transport::Udp => put(part, transport + 4, (length - transport) as u16),
+        }
+        let (protocol, place) = if kind == Transport::Tcp { (6, 16) } else { (17, 6) };
+        let addresses = if is_v4 { network + 12..network + 20 } else { network + 8..network + 40 };
+        let pseudo = sum(&part[addresses]) + protocol + (length - transport) as u64;
+        put(part, transport + place, fold(pseudo));
+        [transport as u16, place as u16]
     }
 }
 
@@ -122,43 +174,11 @@ fn behind_extensions(frame: &[u8], network: usize) -> Option<(u8, usize)> {
 /// Cuts a frame whose headers all segments share.
 pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8])) -> Option<()> {
     let layout = Layout::parse(frame, kind)?;
-    let Layout { network, is_v4, transport, payload } = layout;
-    let (headers, data) = frame.split_at(payload);
-    if size == 0 || payload + size.min(data.len()) - network > usize::from(u16::MAX) {
-        return None;
-    }
-    // For UDP this field has another meaning, and is not used.
-    let sequence = word(headers, transport + 4)?;
-    let identification = if is_v4 { half(headers, network + 4)? } else { 0 };
-    let segments = data.len().div_ceil(size);
-    let mut segment = Vec::with_capacity(payload + size);
-    for (index, part) in data.chunks(size).enumerate() {
-        segment.clear();
-        segment.extend_from_slice(headers);
-        segment.extend_from_slice(part);
-        let length = segment.len();
-        if is_v4 {
-            put(&mut segment, network + 2, (length - network) as u16);
-            put(&mut segment, network + 4, identification.wrapping_add(index as u16));
-            complete_ipv4_checksum(&mut segment[network..]);
-        } else {
-            put(&mut segment, network + 4, (length - network - 40) as u16);
-        }
-        match kind {
-            Transport::Tcp => {
-                let number = sequence.wrapping_add((index * size) as u32);
-                segment[transport + 4..transport + 8].copy_from_slice(&number.to_be_bytes());
-                let last = if index + 1 < segments { FIN | PSH } else { 0 };
-                let first = if index > 0 { CWR } else { 0 };
-                segment[transport + 13] &= !(last | first);
-            }
-            Transport::Udp => put(&mut segment, transport + 4, (length - transport) as u16),
-        }
-        let (protocol, place) = if kind == Transport::Tcp { (6, 16) } else { (17, 6) };
-        let addresses = if is_v4 { network + 12..network + 20 } else { network + 8..network + 40 };
-        let pseudo = sum(&segment[addresses]) + protocol + (length - transport) as u64;
-        put(&mut segment, transport + place, fold(pseudo));
-        complete(&mut segment, transport, place)?;
+    let segments = layout.segments(frame, size)?;
+    let mut segment = Vec::with_capacity(layout.payload + size);
+    for index in 0..segments {
+        let [start, place] = layout.part(frame, size, index..index + 1, &mut segment);
+        complete(&mut segment, start.into(), place.into())?;
         each(&segment);
     }
     Some(())

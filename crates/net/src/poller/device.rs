@@ -91,12 +91,6 @@ pub trait Transmit {
     /// Queues a copy of `bytes`, to `to` or the device's default destination; returns `false` if it was
     /// dropped for want of room.
     fn queue(&mut self, bytes: &[u8], to: Option<Self::Address>) -> bool;
-
-    /// Queues the packet itself if that avoids a copy, otherwise a copy: for a packet that its handler has
-    /// finished with. Later changes to it may be sent.
-    fn pass(&mut self, bytes: &mut [u8], to: Option<Self::Address>) -> bool {
-        self.queue(bytes, to)
-    }
 }
 
 /// A source of packets that a [`Poller`](super::Poller) drives: the callbacks that a driver registers (livelock
@@ -138,12 +132,6 @@ pub trait Device {
     /// # Errors
     /// An error that makes the device unusable.
     fn arm(&mut self) -> io::Result<bool>;
-
-    /// Called when its input is shut or opened: a device that can drop packets before its ring overflows may
-    /// do so meanwhile.
-    fn inhibit(&mut self, shut: bool) {
-        let _ = shut;
-    }
 
     /// Returns the period in which to call [`watchdog`](Device::watchdog), for a device whose ring can stop,
     /// or end, without a wake-up. `None`: its wake-ups always come.

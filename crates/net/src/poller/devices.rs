@@ -16,8 +16,6 @@ pub(super) struct Installed<D> {
     pub(super) id: SourceId,
     pub(super) device: D,
     pub(super) tally: Tally,
-    /// Whether its input was open at the last [`inhibit`](Device::inhibit).
-    pub(super) open: bool,
 }
 
 /// Counts of a device's packets and of its output, by its handlers.
@@ -62,7 +60,7 @@ impl<D> Devices<D> {
         if self.places.len() <= index {
             self.places.resize_with(index + 1, || None);
         }
-        self.places[index] = Some(Installed { id, device, tally: Tally::default(), open: true });
+        self.places[index] = Some(Installed { id, device, tally: Tally::default() });
     }
 
     pub(super) fn remove(&mut self, id: SourceId) -> Option<Installed<D>> {

@@ -20,7 +20,7 @@ use super::device::Device;
 use super::devices::Devices;
 use super::gauge::Gauge;
 
-/// The machine that a [`Poller`](super::Poller) runs on: Linux, or a [simulated](super::simulated) one.
+/// The machine that a [`Poller`](super::Poller) runs on: Linux, or a simulated one in tests.
 pub trait Host<D: Device> {
     /// Returns the present time.
     fn now(&self) -> Timestamp;

@@ -24,22 +24,12 @@ impl<D: Device> Outputs<'_, D> {
     /// Queues a copy of `bytes` at the output of `device`, to `to` or its default destination. If that has no
     /// room, or there is no such device, it is dropped and counted; returns `false` then.
     pub fn send(&mut self, device: SourceId, bytes: &[u8], to: Option<D::Address>) -> bool {
-        self.hand_over(device, |output| output.queue(bytes, to))
-    }
-
-    /// As [`send`](Self::send), for a packet that the handler has finished with: not copied if the device
-    /// supports that. Later changes to it may be sent.
-    pub fn pass(&mut self, device: SourceId, bytes: &mut [u8], to: Option<D::Address>) -> bool {
-        self.hand_over(device, |output| output.pass(bytes, to))
-    }
-
-    fn hand_over(&mut self, device: SourceId, hand: impl FnOnce(&mut D::Transmitter) -> bool) -> bool {
         let taken = if device == self.from {
-            let taken = hand(self.own);
+            let taken = self.own.queue(bytes, to);
             self.tally.wanted |= taken;
             taken
         } else if let Some(place) = self.others.place(device) {
-            let taken = hand(place.device.transmitter());
+            let taken = place.device.transmitter().queue(bytes, to);
             place.tally.wanted |= taken;
             taken
         } else {

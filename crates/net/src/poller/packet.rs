@@ -72,7 +72,7 @@ use super::frame::{FrameInfo, FrameKind};
 use crate::packet::{Filter, Interface, Offload};
 
 use body::{Body, Listening};
-pub use config::{PacketConfig, Spread};
+pub use config::PacketConfig;
 pub use output::PacketOutput;
 pub use packed::{NoOutput, PackedConfig, PackedDevice};
 
@@ -129,18 +129,14 @@ impl PacketDevice {
         })
     }
 
-    /// Opens `shares` devices for the frames of this interface, each to be driven by its own thread: a frame
-    /// goes to one of them, chosen by `spread`. The first one reports [`Drops::interface`].
+    /// Opens `shares` devices for the frames of this interface, each to be driven by its own thread. A flow's
+    /// frames, of both directions, stay together and in order, by a hash of addresses and ports. The first share reports
+    /// [`Drops::interface`].
     ///
     /// # Errors
     /// As [`open`](PacketDevice::open); `InvalidInput` for no shares or more than 256, and with some kernels for
     /// an interface that is switched off.
-    pub fn sharded(
-        interface: &Interface,
-        config: &PacketConfig,
-        spread: Spread,
-        shares: usize,
-    ) -> io::Result<Vec<Self>> {
+    pub fn sharded(interface: &Interface, config: &PacketConfig, shares: usize) -> io::Result<Vec<Self>> {
         if !(1..=256).contains(&shares) {
             return Err(config::invalid(format!("{shares} shares of an interface, not 1 to 256")));
         }
@@ -148,7 +144,7 @@ impl PacketDevice {
         for _ in 0..shares {
             let mut device = PacketDevice::open(interface, config)?;
             let group = devices.first().map(|first| packet::group(first.as_fd())).transpose()?;
-            packet::join_group(device.as_fd(), spread.mode(), group)?;
+            packet::join_group(device.as_fd(), libc::PACKET_FANOUT_HASH, group)?;
             if group.is_some() {
                 device.body.losses.leave_to_another();
             }

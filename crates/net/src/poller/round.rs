@@ -76,7 +76,6 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                     if let Some(cpu) = &mut self.cpu {
                         cpu.charge(&mut self.rounds, &self.host);
                     }
-                    self.tell_inhibited();
                     return Ok(());
                 }
             }
@@ -152,15 +151,6 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.queues.iter_mut().for_each(|queue| _ = queue.check(now, &mut self.rounds));
         if let Some(cpu) = &mut self.cpu {
             cpu.check(&mut self.rounds, now);
-        }
-    }
-
-    fn tell_inhibited(&mut self) {
-        for Installed { id, device, open, .. } in self.devices.places() {
-            let is_open = self.rounds.is_open(*id);
-            if std::mem::replace(open, is_open) != is_open {
-                device.inhibit(!is_open);
-            }
         }
     }
 

@@ -2,13 +2,11 @@
 //!
 //! ```text
 //!   interface ─▶ program ─▶ receive ring ─▶ handler ─▶ output ─▶ send ring ─▶ interface
-//!                   └ shut: dropped there, if that is wanted          └ full: dropped, counted
-//!                              └ full: the kernel drops, and counts
+//!                              └ full: the kernel drops, and counts  └ full: dropped, counted
 //! ```
 //!
-//! Devices that are made together share their frames' memory, so a frame that came in by one leaves by
-//! another without a copy in this process: [`Outputs::pass`](super::Outputs::pass). The kernel copies each
-//! frame once in and once out, which every driver can.
+//! Devices that are made together share their frames' memory. The kernel copies each frame once in and once out, which
+//! every driver can.
 //!
 //! # Effects and limits
 //!
@@ -31,17 +29,17 @@
 //! ```no_run
 //! use softtimers_poll::{DelayBound, DelayBoundConfig, SourceConfig, SourceId};
 //! use softtimers_net::packet::Interface;
-//! use softtimers_net::poller::{Poller, XdpConfig, XdpDevice};
+//! use softtimers_net::poller::{Poller, XdpDevice};
 //!
 //! let ports = [Interface::named("eth0")?, Interface::named("eth1")?];
 //! let mut poller = Poller::new()?;
-//! for device in XdpDevice::on_all(&ports, XdpConfig::default())? {
+//! for device in XdpDevice::on_all(&ports, XdpDevice::ENTRIES)? {
 //!     poller.add(device, SourceConfig::new(DelayBound::new(DelayBoundConfig::default())))?;
 //! }
 //! loop {
 //!     poller.wait(None, |frame, outputs| {
 //!         let other = SourceId::from_index(1 - outputs.from().index() as u32);
-//!         outputs.pass(other, frame.bytes, Some(frame.from));
+//!         outputs.send(other, frame.bytes, Some(frame.from));
 //!     })?;
 //! }
 //! # #[allow(unreachable_code)]
@@ -86,7 +84,6 @@ pub struct XdpDevice {
     next: usize,
     output: XdpOutput,
     redirect: Arc<Redirect>,
-    drop_while_shut: bool,
     invalid: u64,
     gone: bool,
     interface: u32,
@@ -97,24 +94,13 @@ pub struct XdpDevice {
     _promiscuous: Option<OwnedFd>,
 }
 
-/// The settings of an [`XdpDevice`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct XdpConfig {
-    /// Frames in each ring, a power of two from 64 to 32,768: the longest burst that is not lost. The memory of each
-    /// device is twice as many chunks of 2 KiB and 128 more, pinned; by default 2,048 in a ring, so 8.25 MiB.
-    pub entries: u32,
-    /// Makes the program drop frames while a poller has shut the input. That is the cheapest place, but then
-    /// bursts meanwhile are not buffered in the ring: `false` by default.
-    pub drop_while_shut: bool,
-}
-
 /// The receiving half of a queue's socket.
 #[derive(Debug)]
 struct Queue {
     socket: OwnedFd,
     ring: Borrower,
-    received: Consumer<Descriptor>,
-    fill: Producer<u64>,
+    received: Consumer<2>,
+    fill: Producer<1>,
     /// Chunks that are in `fill`, with the kernel, or full.
     lent: usize,
     entries: usize,
@@ -122,44 +108,42 @@ struct Queue {
     spare: Vec<Chunk>,
 }
 
-impl Default for XdpConfig {
-    fn default() -> Self {
-        XdpConfig { entries: 2_048, drop_while_shut: false }
-    }
-}
-
 impl XdpDevice {
+    /// Frames in each ring, where nothing else is wanted.
+    pub const ENTRIES: u32 = 2_048;
+
     /// Makes a device on one interface, as [`on_all`](Self::on_all).
     ///
     /// # Errors
     /// As there.
-    pub fn on(interface: &Interface, config: XdpConfig) -> io::Result<Self> {
-        let mut devices = XdpDevice::on_all(std::slice::from_ref(interface), config)?;
+    pub fn on(interface: &Interface, entries: u32) -> io::Result<Self> {
+        let mut devices = XdpDevice::on_all(std::slice::from_ref(interface), entries)?;
         devices.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Makes a device on each of these interfaces, with frames that can go from one to another without a
-    /// copy. The devices get all received frames from now on.
+    /// Makes a device on each of these interfaces. The devices get all received frames from now on.
+    ///
+    /// `entries` is the number of frames in each ring, a power of two from 64 to 32,768: the longest burst that is not
+    /// lost. The memory of each device is twice as many chunks of 2 KiB and 128 more, pinned: with
+    /// [`ENTRIES`](Self::ENTRIES) 8.25 MiB.
     ///
     /// # Errors
     /// `InvalidInput` for a number of entries that is not allowed, or an MTU that no frame's memory has room for;
     /// `PermissionDenied` without the privileges, which it names; `ResourceBusy` where another XDP program is
     /// attached, which it names, or another socket has a queue; `Unsupported` where the kernel cannot do it.
-    pub fn on_all(interfaces: &[Interface], config: XdpConfig) -> io::Result<Vec<Self>> {
+    pub fn on_all(interfaces: &[Interface], entries: u32) -> io::Result<Vec<Self>> {
         let ports: Vec<Port<'_>> = interfaces.iter().map(Port::open).collect::<io::Result<_>>()?;
-        Self::open(&ports, config)
+        Self::open(&ports, entries)
     }
 
     /// As [`on_all`](Self::on_all), in `shares`: each has a device of each interface, to be driven by its own
-    /// thread, and frames go from one to another without a copy within a share. An interface's queues are
-    /// distributed over the shares; the interface decides which flows use which queue. The first share
+    /// thread. An interface's queues are distributed over the shares; the interface decides which flows use which
+    /// queue. The first share
     /// reports [`Drops::interface`].
     ///
     /// # Errors
-    /// As there; also `InvalidInput` for no shares, for more than an interface has queues of either way, and
-    /// with [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for
-    /// none.
-    pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
+    /// As there; also `InvalidInput` for no shares, or for more than an interface has queues of either way.
+    pub fn sharded(interfaces: &[Interface], entries: u32, shares: usize) -> io::Result<Vec<Vec<Self>>> {
         let ports: Vec<Port<'_>> = interfaces.iter().map(Port::open).collect::<io::Result<_>>()?;
         let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         // The kernel silently drops frames sent by a queue that does not exist.
@@ -170,18 +154,17 @@ impl XdpDevice {
                  both (ethtool -L {name} combined {shares}, or rx {shares} tx {shares})"
             ));
         }
-        if shares == 0 || shares > 1 && config.drop_while_shut {
-            return refused(format!("{shares} shares of an interface, which drops while it is shut"));
+        if shares == 0 {
+            return refused("0 shares of an interface".to_owned());
         }
-        Self::open_shares(&ports, config, shares)
+        Self::open_shares(&ports, entries, shares)
     }
 
-    pub(crate) fn open(ports: &[Port<'_>], config: XdpConfig) -> io::Result<Vec<Self>> {
-        Ok(Self::open_shares(ports, config, 1)?.pop().unwrap_or_default())
+    pub(crate) fn open(ports: &[Port<'_>], entries: u32) -> io::Result<Vec<Self>> {
+        Ok(Self::open_shares(ports, entries, 1)?.pop().unwrap_or_default())
     }
 
-    fn open_shares(ports: &[Port<'_>], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
-        let XdpConfig { entries, .. } = config;
+    fn open_shares(ports: &[Port<'_>], entries: u32, shares: usize) -> io::Result<Vec<Vec<Self>>> {
         if !(entries.is_power_of_two() && (64..=32_768).contains(&entries)) {
             let message = format!("{entries} entries in a ring; powers of two from 64 to 32768 are allowed");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -194,14 +177,14 @@ impl XdpDevice {
         let mut sockets = Sockets { umem, first: None, entries };
         let mut all: Vec<Vec<Self>> = (0..shares).map(|_| Vec::with_capacity(ports.len())).collect();
         for port in ports {
-            let devices = Self::at(port, &mut sockets, config, shares)?;
+            let devices = Self::at(port, &mut sockets, shares)?;
             all.iter_mut().zip(devices).for_each(|(share, device)| share.push(device));
         }
         Ok(all)
     }
 
     /// Distributes its queues to the shares in turn.
-    fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig, shares: usize) -> io::Result<Vec<Self>> {
+    fn at(port: &Port<'_>, sockets: &mut Sockets, shares: usize) -> io::Result<Vec<Self>> {
         Redirect::check(port.index, port.name)?;
         let (mut queues, mut outputs) = (Vec::new(), Vec::new());
         for queue in 0..port.queues {
@@ -226,7 +209,6 @@ impl XdpDevice {
                 next: 0,
                 output,
                 redirect: Arc::clone(&redirect),
-                drop_while_shut: config.drop_while_shut,
                 invalid: 0,
                 gone: false,
                 interface: port.index,
@@ -284,7 +266,7 @@ impl Device for XdpDevice {
             while done < quota {
                 let Some(descriptor) = queue.received.pop() else { break };
                 done += 1;
-                if !queue.show(umem, descriptor, |packet| sink(packet, output)) {
+                if !queue.show(umem, descriptor.into(), |packet| sink(packet, output)) {
                     *invalid += 1;
                 }
             }
@@ -323,12 +305,6 @@ impl Device for XdpDevice {
         }
         self.check()?;
         Ok(true)
-    }
-
-    fn inhibit(&mut self, shut: bool) {
-        if self.drop_while_shut {
-            self.redirect.shut(shut);
-        }
     }
 
     /// A second: that often a poller wakes up for this device alone.
@@ -381,13 +357,14 @@ impl Queue {
     ) -> bool {
         let Some((chunk, offset)) = umem.returned(descriptor.address, &mut self.ring) else { return false };
         self.lent -= 1;
-        let shown = umem.show(chunk, offset, descriptor.length as usize, |bytes| {
-            let from = FrameInfo::with_offload(Offload::found_in(bytes));
-            sink(Packet { bytes, from, arrived: None, truncated: false });
-        });
-        let is_frame = shown.is_ok();
-        self.spare.extend(shown.unwrap_or_else(Some));
-        is_frame
+        // It is spare whatever the handler does.
+        self.spare.push(chunk);
+        let bytes =
+            self.spare.last_mut().and_then(|chunk| umem.bytes(chunk, offset, descriptor.length as usize));
+        let Some(bytes) = bytes else { return false };
+        let from = FrameInfo::with_offload(Offload::found_in(bytes));
+        sink(Packet { bytes, from, arrived: None, truncated: false });
+        true
     }
 
     /// Offers the kernel as many chunks as it had before.
@@ -401,7 +378,7 @@ impl Queue {
         }
         for chunk in self.spare.drain(..) {
             // There is room: at most as many are lent as the ring has entries.
-            self.fill.push(umem.lend(chunk, &self.ring));
+            self.fill.push([umem.lend(chunk, &self.ring)]);
             self.lent += 1;
         }
         self.fill.publish();
@@ -436,11 +413,7 @@ impl Sockets {
     }
 
     /// A socket on a queue, with chunks to be filled.
-    fn open(
-        &mut self,
-        port: &Port<'_>,
-        queue: u32,
-    ) -> io::Result<(Queue, Producer<Descriptor>, Consumer<u64>)> {
+    fn open(&mut self, port: &Port<'_>, queue: u32) -> io::Result<(Queue, Producer<2>, Consumer<1>)> {
         let at = |what: &str| format!("{}: {what}", port.name);
         let socket = XdpSocket::new(self.entries)
             .map_err(|error| named(error, &at("an AF_XDP socket"), "CAP_NET_RAW"))?;

@@ -300,5 +300,4 @@ pub(crate) enum Expiry<O> {
 const COMPARED: usize = 64;
 
 #[cfg(test)]
-#[path = "clients/tests.rs"]
 mod tests;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use softtimers::{LoopConfig, Rate};
+use softtimers::{Idle, LoopConfig, Rate};
 
 /// The settings of a relay.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct RelayConfig {
     pub clients: ClientLimits,
     /// The receive buffer to request for each socket, in bytes. The kernel may grant less.
     pub recv_buffer: usize,
-    /// The loop that waits.
+    /// The loop that waits; by default it polls for the last microseconds before a packet is due.
     pub events: LoopConfig,
     /// Called when an answer is withheld for the first time, to report it at once; [`RelayStats`] counts all.
     pub on_first_withheld: Option<fn(NotSent)>,
@@ -34,7 +34,7 @@ impl RelayConfig {
             upstream,
             clients: ClientLimits::default(),
             recv_buffer: 4 << 20,
-            events: LoopConfig::default(),
+            events: LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() },
             on_first_withheld: None,
             on_first_refused: None,
         }

@@ -1,7 +1,7 @@
 //! Virtual cables, addresses and routes, for a network that the process has made itself.
 
 use std::ffi::CStr;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
@@ -20,24 +20,34 @@ pub(crate) fn add_cable(here: &CStr, there: &CStr, network: BorrowedFd<'_>) -> R
 }
 
 /// Gives an interface an address.
-pub(crate) fn add_address(interface: u32, address: Ipv4Addr, prefix: u8) -> Result<(), Errno> {
-    // `struct ifaddrmsg`: family, length of the prefix, flags, scope; index.
-    let head = u32::from_ne_bytes([libc::AF_INET as u8, prefix, 0, 0]);
-    let address = |kind| attribute(kind, &address.octets());
+pub(crate) fn add_address(interface: u32, address: IpAddr, prefix: u8) -> Result<(), Errno> {
+    let (family, octets) = parts(address);
+    // `struct ifaddrmsg`: family, length of the prefix, flags, scope; index. IPv4 ignores the flag.
+    let head = u32::from_ne_bytes([family, prefix, libc::IFA_F_NODAD as u8, 0]);
+    let address = |kind| attribute(kind, &octets);
     change(libc::RTM_NEWADDR, &[head, interface], &[address(libc::IFA_LOCAL), address(libc::IFA_ADDRESS)])
 }
 
 /// Adds a default route by this neighbour.
-pub(crate) fn add_default_route(by: Ipv4Addr) -> Result<(), Errno> {
+pub(crate) fn add_default_route(by: IpAddr) -> Result<(), Errno> {
+    let (family, octets) = parts(by);
     // `struct rtmsg`: family, lengths of both prefixes, type of service; table, protocol, scope, type; flags.
-    let head = u32::from_ne_bytes([libc::AF_INET as u8, 0, 0, 0]);
+    let head = u32::from_ne_bytes([family, 0, 0, 0]);
     let table = u32::from_ne_bytes([
         libc::RT_TABLE_MAIN,
         libc::RTPROT_BOOT,
         libc::RT_SCOPE_UNIVERSE,
         libc::RTN_UNICAST,
     ]);
-    change(libc::RTM_NEWROUTE, &[head, table, 0], &[attribute(libc::RTA_GATEWAY, &by.octets())])
+    change(libc::RTM_NEWROUTE, &[head, table, 0], &[attribute(libc::RTA_GATEWAY, &octets)])
+}
+
+/// Returns the family of an address, and its bytes.
+fn parts(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(ip) => (libc::AF_INET as u8, ip.octets().into()),
+        IpAddr::V6(ip) => (libc::AF_INET6 as u8, ip.octets().into()),
+    }
 }
 
 fn change(kind: u16, body: &[u32], attributes: &[Vec<u8>]) -> Result<(), Errno> {

@@ -3,14 +3,13 @@
 //! The messages are those of the answers to requests, so the same functions read them. A socket has room for
 //! some hundred of them; others are lost, and the kernel reports the loss.
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, bind, recvfrom};
 
-use super::{HEADER, Link, half, number, routes, socket, split};
+use super::{HEADER, Link, half, number, socket, split};
 
 /// A socket that receives notices.
 #[derive(Debug)]
@@ -28,10 +27,6 @@ pub(crate) enum Notice {
     Removed(u32),
     /// It has another address, or one less.
     Addresses(u32),
-    /// The neighbour with this address at the interface of this index has changed.
-    Neighbour(u32, IpAddr),
-    /// A route, or a rule that chooses one, has changed.
-    Routes,
     /// Notices were lost for want of room.
     Lost,
 }
@@ -39,17 +34,8 @@ pub(crate) enum Notice {
 impl Notices {
     /// Listens for changes of interfaces and their addresses from now on.
     pub(crate) fn of_interfaces() -> Result<Self, Errno> {
-        Notices::subscribe(INTERFACES)
-    }
-
-    /// Listens for those, and for changes of routes and neighbours.
-    pub(crate) fn of_routes() -> Result<Self, Errno> {
-        Notices::subscribe(INTERFACES | ROUTES)
-    }
-
-    fn subscribe(groups: u32) -> Result<Self, Errno> {
         let socket = socket()?;
-        bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+        bind(&socket, &SocketAddrNetlink::new(0, INTERFACES))?;
         Ok(Notices { socket, buffer: vec![0; LONGEST_MESSAGE] })
     }
 
@@ -83,7 +69,7 @@ impl Notices {
 
 impl Notice {
     fn parse(kind: u16, body: &[u8]) -> Option<Self> {
-        // `struct ifinfomsg`, `struct ifaddrmsg` and `struct ndmsg` all have the interface's number here.
+        // `struct ifinfomsg` and `struct ifaddrmsg` have the interface's number here.
         let index = number(body, 4);
         match kind {
             libc::RTM_NEWLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
@@ -93,13 +79,6 @@ impl Notice {
                 Some(Notice::Removed(index))
             }
             libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Addresses(index)),
-            libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
-                routes::neighbours_address(body).map(|address| Notice::Neighbour(index, address))
-            }
-            libc::RTM_NEWROUTE | libc::RTM_DELROUTE | libc::RTM_NEWRULE | libc::RTM_DELRULE => {
-                Some(Notice::Routes)
-            }
-            RTM_NEWNEXTHOP | RTM_DELNEXTHOP => Some(Notice::Routes),
             _ => None,
         }
     }
@@ -112,12 +91,6 @@ impl AsFd for Notices {
 }
 
 const INTERFACES: u32 = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
-/// Neighbours, routes, rules and next hops: `RTMGRP_NEIGH`, `RTMGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_RULE`, `RTMGRP_IPV6_ROUTE`,
-/// `RTNLGRP_IPV6_RULE`, `RTNLGRP_NEXTHOP`.
-const ROUTES: u32 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 18 | 1 << 31;
-/// `RTM_NEWNEXTHOP` and the next.
-const RTM_NEWNEXTHOP: u16 = 104;
-const RTM_DELNEXTHOP: u16 = 105;
 const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
 /// Longer than any message of the kernel (`NLMSG_GOODSIZE`, at most one page).
 const LONGEST_MESSAGE: usize = 32 << 10;

@@ -165,13 +165,7 @@ impl SendBatch {
         Ok(())
     }
 
-    /// Makes sends leave out the first `bytes` of each datagram from now on, also of waiting ones: for frames
-    /// sent by a socket that makes the headers itself.
-    pub fn leave_out(&mut self, bytes: usize) {
-        self.buffers.leave_out(bytes);
-    }
-
-    /// Changes each waiting datagram in place, including the bytes that sends leave out.
+    /// Changes each waiting datagram in place.
     pub fn edit(&mut self, each: impl FnMut(&mut [u8])) {
         self.buffers.edit(each);
     }
@@ -307,14 +301,6 @@ pub struct SendOutcome {
     pub segments: usize,
     /// Why it stopped; `None` if the batch is empty now, or the maximum was sent.
     pub stopped: Option<Stopped>,
-}
-
-#[cfg(feature = "packet")]
-impl SendOutcome {
-    /// Makes the outcome of a batch of which nothing was sent.
-    pub(crate) fn refused(error: io::Error) -> Self {
-        SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: Some(Stopped::Error(error)) }
-    }
 }
 
 /// Why a batch was not sent completely. The failed datagram is the first in the batch.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use softtimers::{Clock, Monotonic};
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
-use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
+use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller};
 use softtimers_poll::{Interrupts, Policy, Quota, SourceConfig, SourceId, SpinThenBlock};
 
 use crate::WAIT;
@@ -334,7 +334,7 @@ fn datagram(port: u16, number: u32) -> Vec<u8> {
 #[test]
 fn shares_of_an_interface_are_disjoint_and_whole() {
     with_network(|_| {
-        let devices = PacketDevice::sharded(&interface("in"), &config(), Spread::Flow, 2).unwrap();
+        let devices = PacketDevice::sharded(&interface("in"), &config(), 2).unwrap();
         let threads: Vec<_> = devices
             .into_iter()
             .map(|device| {
@@ -393,7 +393,7 @@ fn what_cannot_be_is_refused() {
         assert_eq!(message, "1 slots, not 2 to 65536");
         let message = refused(&PacketConfig { max_frame: 70_000, ..config() });
         assert_eq!(message, "70000 bytes of a frame, not 64 to 65536");
-        assert!(PacketDevice::sharded(&interface("in"), &config(), Spread::Flow, 0).is_err());
+        assert!(PacketDevice::sharded(&interface("in"), &config(), 0).is_err());
         ip("link set in down").unwrap();
         assert_eq!(PacketDevice::open(&interface("in"), &config()).unwrap().outages(), 1);
     });

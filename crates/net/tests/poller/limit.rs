@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_core::{Clock, Percent};
 use softtimers_net::poller::Poller;
-use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_poll::{
     Aggregation, AggregationConfig, CpuLimitConfig, DelayBound, DelayBoundConfig, Interrupts, Policy, Quota,
     SourceConfig,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers::{Clock, Config, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 use softtimers_net::poller::Poller;
-use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_poll::{
     BusyWait, ConstantPeriod, CpuLimitConfig, Hip, HipConfig, Policy, Preset, Quota, SourceConfig, SourceId,
     Stage, Watchdog,

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::simulated::{Machine, SimulatedDevice};
 use softtimers::Timestamp;
-use softtimers_net::poller::simulated::{Machine, SimulatedDevice};
 use softtimers_net::poller::{Devices, Host, Woken};
 use softtimers_poll::SourceId;
 

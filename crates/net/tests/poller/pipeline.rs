@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers::{Clock, ManualClock, Percent, Timestamp};
-use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_net::poller::{Gauge, Poller};
 use softtimers_poll::{
     AutoQuota, AutoQuotaConfig, BusyWait, CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig,

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use softtimers::{Clock, Monotonic, Random, Rate, Timestamp};
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
-use softtimers_net::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
-use softtimers_poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
+use softtimers::{Clock, Monotonic, Random, Timestamp};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::poller::{Device, Outputs, Packet, Poller, Transmit, XdpDevice};
+use softtimers_poll::{Interrupts, Quota, SourceConfig, SourceId};
 
 use crate::network;
 use crate::skipped::skipped;
@@ -74,7 +74,7 @@ fn possible() -> Result<(), String> {
     static POSSIBLE: OnceLock<Result<(), String>> = OnceLock::new();
     let try_it = || {
         let cables = Cables::lay("possible", 1)?;
-        let tried = inside(&cables, || XdpDevice::on(&interface("a1"), XdpConfig::default()).map(drop));
+        let tried = inside(&cables, || XdpDevice::on(&interface("a1"), XdpDevice::ENTRIES).map(drop));
         tried.map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied | ErrorKind::Unsupported => error.to_string(),
             _ => panic!("{error}"),
@@ -98,7 +98,7 @@ fn inside<T: Send>(cables: &Cables, body: impl FnOnce() -> T + Send) -> T {
 fn again() -> XdpDevice {
     let until = deadline();
     loop {
-        match XdpDevice::on(&interface("a1"), XdpConfig::default()) {
+        match XdpDevice::on(&interface("a1"), XdpDevice::ENTRIES) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy && Monotonic.now() < until => {
                 thread::yield_now();
             }
@@ -112,8 +112,8 @@ fn interface(name: &str) -> Interface {
 }
 
 /// A device on a1 and one on b1.
-fn devices(config: XdpConfig) -> io::Result<Vec<XdpDevice>> {
-    XdpDevice::on_all(&[interface("a1"), interface("b1")], config)
+fn devices(entries: u32) -> io::Result<Vec<XdpDevice>> {
+    XdpDevice::on_all(&[interface("a1"), interface("b1")], entries)
 }
 
 /// No wait is longer than this, whatever is lost.
@@ -133,9 +133,9 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
 }
 
 /// Two devices, each passing on to the other.
-fn forwarder(config: XdpConfig, quota: u32) -> Poller<XdpDevice, Interrupts> {
+fn forwarder(entries: u32, quota: u32) -> Poller<XdpDevice, Interrupts> {
     let mut poller = Poller::new().unwrap();
-    for device in devices(config).unwrap() {
+    for device in devices(entries).unwrap() {
         poller.add(device, SourceConfig::new(Interrupts).with_quota(Quota::new(quota, quota))).unwrap();
     }
     poller
@@ -146,7 +146,7 @@ fn across(
     outputs: &mut Outputs<'_, XdpDevice>,
 ) -> bool {
     let other = SourceId::from_index(1 - outputs.from().index() as u32);
-    outputs.pass(other, packet.bytes, Some(packet.from))
+    outputs.send(other, packet.bytes, Some(packet.from))
 }
 
 /// The frames that arrive at one end until nothing more is expected, while the poller forwards.
@@ -170,11 +170,11 @@ fn arrivals(
     frames
 }
 
-/// Every byte, in order, of every length, both ways, and nothing is copied on the way.
+/// Every byte, in order, of every length, both ways.
 #[test]
 fn frames_cross_unchanged() {
     with_cables("cross", |_| {
-        let mut poller = forwarder(XdpConfig { entries: 256, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(256, 16);
         for (from, to) in [("a0", "b0"), ("b0", "a0")] {
             let sender = FrameSender::on(&interface(from)).unwrap();
             let receiver = FrameReceiver::on(&interface(to)).unwrap();
@@ -190,7 +190,6 @@ fn frames_cross_unchanged() {
         for index in 0..2 {
             let source = SourceId::from_index(index);
             assert_eq!(poller.drops(source).unwrap().total(), 0);
-            assert_eq!(poller.device_mut(source).transmitter().copied(), 0);
         }
         assert_eq!(poller.stats().sent, 2_000);
     });
@@ -200,7 +199,7 @@ fn frames_cross_unchanged() {
 #[test]
 fn copies_are_copies() {
     with_cables("copies", |_| {
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(64, 16);
         let (a0, b0) = (interface("a0"), interface("b0"));
         let (near, far) = (FrameReceiver::on(&a0).unwrap(), FrameReceiver::on(&b0).unwrap());
         FrameSender::on(&a0).unwrap().send(&frame(7, 64)).unwrap();
@@ -214,9 +213,8 @@ fn copies_are_copies() {
                     packet.bytes[17] = 8;
                     assert!(outputs.send(here, &packet.bytes[..60], None));
                     packet.bytes[17] = 9;
-                    // The second of these has to be copied.
-                    assert!(outputs.pass(other, &mut packet.bytes[4..], None));
-                    assert!(outputs.pass(other, packet.bytes, None));
+                    assert!(outputs.send(other, &packet.bytes[4..], None));
+                    assert!(outputs.send(other, packet.bytes, None));
                     assert!(!outputs.send(other, &[0; 13], None), "no header");
                     assert!(!outputs.send(other, &[0; 5_000], None), "no room");
                 })
@@ -235,7 +233,6 @@ fn copies_are_copies() {
         assert_eq!(back, [&numbered(8)[..60]]);
         assert_eq!(there, [&numbered(7), &numbered(9)[4..], &numbered(9)]);
         assert_eq!(poller.drops(SourceId::from_index(0)).unwrap().output, 2);
-        assert_eq!(poller.device_mut(SourceId::from_index(1)).transmitter().copied(), 2);
     });
 }
 
@@ -243,7 +240,7 @@ fn copies_are_copies() {
 #[test]
 fn nothing_is_lost_uncounted() {
     with_cables("count", |_| {
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 64);
+        let mut poller = forwarder(64, 64);
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let receiver = FrameReceiver::on(&interface("b0")).unwrap();
         let a1 = SourceId::from_index(0);
@@ -261,38 +258,12 @@ fn nothing_is_lost_uncounted() {
     });
 }
 
-/// A poller's input is shut: the program drops, and says how many.
-#[test]
-fn a_shut_input_drops_in_the_program_if_that_is_wanted() {
-    with_cables("shut", |_| {
-        let config = XdpConfig { entries: 64, drop_while_shut: true };
-        let mut poller = forwarder(config, 16);
-        let (a1, sender) = (SourceId::from_index(0), FrameSender::on(&interface("a0")).unwrap());
-        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
-        let gate = poller.add_gate(&[a1]);
-        let round = |poller: &mut Poller<_, _>| {
-            poller.poll(|packet, outputs| _ = across(packet, outputs)).unwrap();
-        };
-        poller.set_gate(gate, Input::Shut(deadline()));
-        round(&mut poller);
-        (0..10).for_each(|n| sender.send(&frame(n, 60)).unwrap());
-        let until = deadline();
-        while poller.drops(a1).unwrap().interface < 10 && Monotonic.now() < until {}
-        poller.set_gate(gate, Input::Open);
-        round(&mut poller);
-        sender.send(&frame(10, 60)).unwrap();
-        let arrived = arrivals(&mut poller, &receiver, |_, frames| !frames.is_empty());
-        assert_eq!(arrived, [frame(10, 60)]);
-        assert_eq!(poller.drops(a1).unwrap().interface, 10);
-    });
-}
-
 /// Another program stays, and is named.
 #[test]
 fn what_is_there_already_stays() {
     with_cables("stays", |_| {
-        let mut poller = forwarder(XdpConfig::default(), 16);
-        let error = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap_err();
+        let mut poller = forwarder(XdpDevice::ENTRIES, 16);
+        let error = XdpDevice::on(&interface("a1"), XdpDevice::ENTRIES).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         let message = error.to_string();
         assert!(message.starts_with("a1: another XDP program is attached (softtimers, number "), "{message}");
@@ -310,7 +281,7 @@ fn it_is_attached_again_after_a_kill() {
     const INSIDE: &str = "SOFTTIMERS_TEST_XDP_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
         // The child, which is in the namespace already.
-        let mut poller = forwarder(XdpConfig::default(), 16);
+        let mut poller = forwarder(XdpDevice::ENTRIES, 16);
         println!("attached");
         loop {
             poller.wait(None, |packet, outputs| _ = across(packet, outputs)).unwrap();
@@ -331,7 +302,7 @@ fn it_is_attached_again_after_a_kill() {
             child.wait().unwrap();
             assert!(attached, "round {round}");
         }
-        let mut poller = forwarder(XdpConfig::default(), 16);
+        let mut poller = forwarder(XdpDevice::ENTRIES, 16);
         FrameSender::on(&interface("a0")).unwrap().send(&frame(1, 60)).unwrap();
         let receiver = FrameReceiver::on(&interface("b0")).unwrap();
         assert_eq!(arrivals(&mut poller, &receiver, |_, frames| !frames.is_empty()), [frame(1, 60)]);
@@ -343,7 +314,7 @@ fn it_is_attached_again_after_a_kill() {
 #[test]
 fn a_link_goes_down_and_comes_back() {
     with_cables("link", |cables| {
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(64, 16);
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let far = interface("b0");
         let carries = |poller: &mut Poller<_, _>, number| {
@@ -390,7 +361,7 @@ fn a_link_goes_down_and_comes_back() {
 #[test]
 fn a_poller_that_sleeps_is_told_that_an_interface_vanished() {
     with_cables("vanished", |cables| {
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(64, 16);
         let sources = [0, 1].map(SourceId::from_index);
         let until = deadline();
         while !sources.iter().all(|&source| poller.is_armed(source)) {
@@ -413,7 +384,7 @@ fn a_poller_that_sleeps_is_told_that_an_interface_vanished() {
 #[test]
 fn hostile_frames_are_passed_on_or_counted() {
     with_cables("hostile", |_| {
-        let mut poller = forwarder(XdpConfig { entries: 256, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(256, 16);
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let receiver = FrameReceiver::on(&interface("b0")).unwrap();
         let mut random = Random::stream(7, 0);
@@ -441,7 +412,7 @@ fn hostile_frames_are_passed_on_or_counted() {
 fn cables_that_cannot_have_a_program_say_why() {
     with_cables("why", |cables| {
         let refused = |part: &str| {
-            let error = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap_err();
+            let error = XdpDevice::on(&interface("a1"), XdpDevice::ENTRIES).unwrap_err();
             assert!(error.to_string().contains(part), "{error}");
         };
         cables.ip("link set a1 mtu 9000").unwrap();
@@ -455,7 +426,7 @@ fn cables_that_cannot_have_a_program_say_why() {
 #[test]
 fn rings_of_other_sizes_are_refused() {
     for entries in [0, 63, 65, 65_536, u32::MAX] {
-        let error = XdpDevice::on_all(&[], XdpConfig { entries, ..XdpConfig::default() }).unwrap_err();
+        let error = XdpDevice::on_all(&[], entries).unwrap_err();
         assert!(error.to_string().contains(&format!("{entries} entries")), "{error}");
     }
 }
@@ -464,7 +435,7 @@ fn rings_of_other_sizes_are_refused() {
 #[test]
 fn several_queues_are_one_device() {
     with_queues("queues", 3, |_| {
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 4);
+        let mut poller = forwarder(64, 4);
         assert_eq!(poller.device(SourceId::from_index(0)).queues(), 3);
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let receiver = FrameReceiver::on(&interface("b0")).unwrap();
@@ -494,19 +465,16 @@ fn several_queues_are_one_device() {
 fn shares_of_queues_are_disjoint_and_whole() {
     with_queues("shares", 3, |cables| {
         let ports = [interface("a1"), interface("b1")];
-        let config = XdpConfig { entries: 256, ..XdpConfig::default() };
-        let refused = |shares: usize, config| XdpDevice::sharded(&ports, config, shares).unwrap_err();
-        assert!(refused(4, config).to_string().starts_with("a1: 4 shares of 3 queues that receive and 3 "));
+        let refused = |shares| XdpDevice::sharded(&ports, 256, shares).unwrap_err();
+        assert!(refused(4).to_string().starts_with("a1: 4 shares of 3 queues that receive and 3 "));
         cables.ip("link add t1 numtxqueues 1 numrxqueues 3 type veth peer name t0").unwrap();
-        let error = XdpDevice::sharded(&[interface("t1")], config, 2).unwrap_err();
+        let error = XdpDevice::sharded(&[interface("t1")], 256, 2).unwrap_err();
         let told =
             "t1: 2 shares of 3 queues that receive and 1 that send; each wants one of both (ethtool -L t1 ";
         assert!(error.to_string().starts_with(told), "{error}");
-        assert_eq!(refused(0, config).kind(), ErrorKind::InvalidInput);
-        let shut = XdpConfig { drop_while_shut: true, ..config };
-        assert_eq!(refused(2, shut).kind(), ErrorKind::InvalidInput);
+        assert_eq!(refused(0).kind(), ErrorKind::InvalidInput);
 
-        let shares = XdpDevice::sharded(&ports, config, 2).unwrap();
+        let shares = XdpDevice::sharded(&ports, 256, 2).unwrap();
         assert_eq!(shares.iter().map(|share| share[0].queues()).collect::<Vec<_>>(), [2, 1]);
         let (sender, receiver) =
             (FrameSender::on(&interface("a0")).unwrap(), FrameReceiver::on(&interface("b0")).unwrap());
@@ -570,7 +538,7 @@ fn checksums_are_complete_when_they_leave() {
     with_cables("sums", |cables| {
         cables.ip("addr add 10.98.0.1/24 dev a0").unwrap();
         cables.ip("neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev a0").unwrap();
-        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let mut poller = forwarder(64, 16);
         let receiver = FrameReceiver::on(&interface("b0")).unwrap();
         let socket = UdpSocket::bind("10.98.0.1:0").unwrap();
         let count = 50;
@@ -594,104 +562,11 @@ fn checksums_are_complete_when_they_leave() {
     });
 }
 
-/// As many as were asked for, each once and with its number and its time; the rest is counted.
-#[test]
-fn the_generator_sends_what_it_says() {
-    with_cables("generate", |_| {
-        let mut device = devices(XdpConfig { entries: 8_192, ..XdpConfig::default() }).unwrap().remove(0);
-        for (count, burst) in [(1_000, 1), (2_000, 4), (1_999, 64)] {
-            let mut head = frame(9, 60);
-            head[14..30].fill(0);
-            let config = GeneratorConfig {
-                frame: head.clone(),
-                head: 37,
-                number_at: Some(14),
-                due_at: Some(22),
-                rate: Rate::per_second(20_000).unwrap(),
-                burst,
-                catch_up: Duration::from_secs(20),
-                count: Some(count),
-                duration: None,
-            };
-            let mut generator = Generator::new(interface("a0"), config).unwrap();
-            let (begin, until) = (Monotonic.now(), deadline());
-            while !generator.is_done() && Monotonic.now() < until {
-                generator.run().unwrap();
-            }
-            let generated = generator.generated().unwrap();
-            assert_eq!((generated.sent, generated.refused, generated.forfeited), (count, 0, 0));
-            assert_eq!(generated.bursts, count.div_ceil(burst.into()));
-            let (mut next, mut due) = (0, begin.as_nanos());
-            let mut check = |packet: Packet<'_, softtimers_net::poller::FrameInfo>| {
-                let word = |at: usize| u64::from_be_bytes(packet.bytes[at..at + 8].try_into().unwrap());
-                assert_eq!(word(14), next);
-                let gap = u64::from(burst) * 50_000;
-                if next % u64::from(burst) == 0 {
-                    assert!(word(22) >= due + if next > 0 { gap } else { 0 }, "{next}");
-                    due = word(22);
-                }
-                assert_eq!(word(22), due);
-                assert_eq!((&packet.bytes[..14], &packet.bytes[30..]), (&head[..14], &head[30..]));
-                next += 1;
-                // The same memory is used again, and what was written there is not.
-                packet.bytes[..14].fill(0xee);
-            };
-            // The kernel may have postponed some of its work.
-            let mut taken = 0;
-            while taken < count && Monotonic.now() < until {
-                taken += device.poll_rx(10_000, |packet, _| check(packet)).unwrap().done as u64;
-            }
-            assert_eq!((taken, next), (count, count));
-            // At the rate, and never before its place.
-            let places = (count - 1) / u64::from(burst) * u64::from(burst) * 50_000;
-            assert!(
-                generated.span + Duration::from_micros(1) + generated.latest >= Duration::from_nanos(places)
-            );
-        }
-    });
-}
-
-/// It sends only where it may, and says when nobody takes it.
-#[test]
-fn the_generator_refuses_what_is_no_cable() {
-    with_cables("refuse", |cables| {
-        let config = |count| GeneratorConfig {
-            frame: frame(1, 60),
-            head: 14,
-            number_at: None,
-            due_at: None,
-            rate: Rate::per_second(10_000).unwrap(),
-            burst: 1,
-            catch_up: Duration::ZERO,
-            count: Some(count),
-            duration: None,
-        };
-        // Whichever other kind this kernel has.
-        let other = ["dummy", "bridge"]
-            .into_iter()
-            .find(|kind| cables.ip(&format!("link add d0 type {kind}")).is_ok());
-        if other.is_some() {
-            let error = Generator::new(interface("d0"), config(1)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            assert!(error.to_string().contains("d0 is no virtual cable"), "{error}");
-        }
-        cables.ip("link set b0 down").unwrap();
-        assert!(Generator::new(interface("b0"), config(1)).unwrap_err().to_string().contains("b0 is down"));
-        // Nobody takes frames of programs at the other end.
-        let error = Generator::new(interface("a0"), config(100)).unwrap().run().unwrap_err();
-        assert!(error.to_string().contains("ethtool -K PEER gro on"), "{error}");
-        // With a program there it does.
-        let _device = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap();
-        Generator::new(interface("a0"), config(100)).unwrap().run().unwrap();
-    });
-}
-
 /// An output keeps chunks for itself, and the smallest ring still has its own.
 #[test]
 fn a_small_ring_does_not_run_dry() {
     with_cables("dry", |_| {
-        let mut device =
-            XdpDevice::on(&interface("a1"), XdpConfig { entries: 64, ..XdpConfig::default() }).unwrap();
+        let mut device = XdpDevice::on(&interface("a1"), 64).unwrap();
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let (mut came, until) = (0, deadline());
         for n in 0..600 {
@@ -701,7 +576,7 @@ fn a_small_ring_does_not_run_dry() {
                 device.arm().unwrap();
                 one = device
                     .poll_rx(1, |packet, output| {
-                        assert!(output.pass(packet.bytes, None));
+                        assert!(output.queue(packet.bytes, None));
                     })
                     .unwrap()
                     .done;
@@ -739,8 +614,7 @@ fn settled(sent: u64) {
 #[test]
 fn queues_of_a_device_take_turns() {
     with_queues("turns", 3, |_| {
-        let mut device =
-            XdpDevice::on(&interface("a1"), XdpConfig { entries: 256, ..XdpConfig::default() }).unwrap();
+        let mut device = XdpDevice::on(&interface("a1"), 256).unwrap();
         let sender = FrameSender::on(&interface("a0")).unwrap();
         let flow = |port: u16| {
             let mut frame = frame(port.into(), 60);

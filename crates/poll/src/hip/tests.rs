@@ -79,7 +79,48 @@ fn the_event_reading_moves_the_poll_at_each_arrival() {
     for time in [359_000, 359_010, 359_020, 359_030, 359_040, 359_050, 359_060, 359_070] {
         late.arrived(at(time));
     }
-    assert!(matches!(late.next(), Next::At(poll) if poll > at(359_070)));
+    assert_eq!(late.next(), Next::At(at(360_000)));
+}
+
+#[test]
+fn a_poll_that_an_arrival_makes_late_is_at_once_if_asked_for() {
+    let unsaid = Unsaid { late_polls_at_once: true, ..Unsaid::DEFAULT };
+    let config = HipConfig { unsaid, ..HipConfig::event() };
+    let mut hip = interrupted(config, (0..40).map(|n| n * 9_000));
+    for time in [359_000, 359_010, 359_020, 359_030, 359_040, 359_050, 359_060, 359_070] {
+        hip.arrived(at(time));
+    }
+    assert_eq!(hip.next(), Next::At(at(359_070)));
+}
+
+#[test]
+fn an_arrival_ends_polling_at_once_where_it_decides() {
+    let mut hip = interrupted(HipConfig { decides: Decides::Arrival, ..PAPER }, (0..40).map(|n| n * 2_000));
+    hip.arrived(at(80_000));
+    assert!(hip.polls(), "as regular as before");
+    hip.arrived(at(130_000));
+    assert_eq!(hip.next(), Next::Armed);
+    assert_eq!(hip.stats().switches, 2);
+}
+
+#[test]
+fn a_period_that_is_not_rounded_counts_from_the_look_or_from_the_tick_before_it() {
+    for (unrounded_from_tick, next) in [(false, 104_300), (true, 103_600)] {
+        let unsaid = Unsaid { unrounded_from_tick, ..Unsaid::DEFAULT };
+        let config = HipConfig { rounding: Rounding::None, unsaid, ..PAPER };
+        let hip = interrupted(config, (0..40).map(|n| 300 + n * 2_600));
+        assert_eq!(hip.next(), Next::At(at(next)));
+    }
+}
+
+#[test]
+fn a_longest_period_bounds_the_wait_also_where_it_is_no_multiple_or_less_than_the_shortest() {
+    let longest = Duration::from_micros(10_500);
+    let hip = Hip::new(HipConfig { longest, rounding: Rounding::Up, ..PAPER });
+    assert_eq!(hip.period(), Duration::from_millis(10));
+    let time = Some(Duration::from_micros(50));
+    let hip = Hip::with(PolicySettings { time, ..PolicySettings::default() }).unwrap();
+    assert_eq!(hip.period(), Duration::from_micros(50));
 }
 
 #[test]
@@ -91,7 +132,12 @@ fn polls_in_vain_end_in_a_reset() {
     assert_eq!(look(&mut hip, 90_000, 0), Next::Armed);
     assert_eq!(hip.gaps().mean_nanos(), 10_000_000);
     assert_eq!(hip.gaps().deviation_nanos(), 0);
-    assert_eq!(hip.stats().resets, 1);
+    let HipStats { interrupts, by_interrupt, polls, by_poll, unsuccessful, switches, resets } = hip.stats();
+    assert_eq!((resets, switches, unsuccessful), (1, 2, 10));
+    // Each look before has found one packet.
+    assert!(interrupts > 0 && by_interrupt == interrupts && by_poll > 0 && by_poll + 10 == polls);
+    assert_eq!(by_interrupt + by_poll, 40);
+    assert_eq!(Named::switches(&hip), 2);
     // The gap across the reset counts: 0.3 · 10 + 0.7 · 42.
     hip.arrived(at(120_000));
     assert_eq!(hip.gaps().mean_nanos(), 32_400_000);

@@ -13,11 +13,17 @@ use super::train::Trains;
 pub(super) struct Machine {
     /// Bytes.
     mtu: f64,
+    first_window: f64,
     window: f64,
     phase: Phase,
     /// The windows with which this round trip and the one before began; the packets that are queued now left
     /// under the earlier one.
     round_windows: [f64; 2],
+    /// The bytes acknowledged in this round trip, and whether the program had less to send than the window holds.
+    round_acked: f64,
+    round_limited: bool,
+    /// The round trips in a row without a queue, although the window was in use.
+    round_empty: u32,
     /// Where slow start ends after a time-out.
     threshold: f64,
     path: PathView,
@@ -25,6 +31,8 @@ pub(super) struct Machine {
     curve: Curve,
     /// Packets that left no later than this belong to the event that was handled then.
     recovery: Option<Timestamp>,
+    /// Whether nothing has been lost since the beginning.
+    lossless: bool,
     built: Timestamp,
     last_ack: Timestamp,
     round_trip: Duration,
@@ -56,8 +64,13 @@ impl Machine {
         let window = (initial_window as f64).max(2.0 * f64::from(mtu));
         Machine {
             mtu: mtu.into(),
+            first_window: window,
             window,
             round_windows: [window; 2],
+            round_acked: 0.0,
+            round_limited: false,
+            round_empty: 0,
+            lossless: true,
             phase: Phase::Start,
             threshold: f64::INFINITY,
             path: PathView::new(now),
@@ -85,7 +98,14 @@ impl Machine {
         let ended = self.path.acked(now, sent, bytes);
         if ended {
             self.round_windows = [self.window, self.round_windows[0]];
+            self.round_acked = 0.0;
+            self.round_empty = if self.leaves_room() { self.round_empty + 1 } else { 0 };
+            if self.phase == Phase::Avoid && self.round_empty >= EMPTY {
+                self.phase = Phase::Probe(AGAIN);
+            }
+            self.round_limited = false;
         }
+        self.round_limited |= app_limited;
         let quiet = now.saturating_duration_since(self.last_ack);
         if app_limited {
             self.curve.pause(now, quiet);
@@ -114,7 +134,9 @@ impl Machine {
     }
 
     fn start(&mut self, bytes: f64) {
-        self.window += bytes;
+        self.round_acked += bytes;
+        let grown = self.round_windows[0] + self.round_acked * self.growth();
+        self.window = grown.max(self.window);
         if self.window >= self.threshold {
             self.window = self.threshold;
             self.avoid();
@@ -129,6 +151,25 @@ impl Machine {
         }
     }
 
+    /// Slow start's growth for each acknowledged byte: one, which doubles the window in a round trip; or up to three,
+    /// as much as fills the path in this one, where the link's rate is known and no queue has shown.
+    fn growth(&self) -> f64 {
+        let began = self.round_windows[0];
+        let lowest = || {
+            let (rate, trains) = self.trains.lowest()?;
+            (began < self.first_window * 4f64.powi(trains.min(8) as i32)).then_some(rate)
+        };
+        let rate = self.trains.rate().or_else(lowest).filter(|_| self.threshold.is_infinite());
+        let Some(rate) = rate else { return 1.0 };
+        let least = self.path.least();
+        let queue = self.path.shortest().saturating_sub(least);
+        if queue >= self.shows() {
+            return 1.0;
+        }
+        let full = rate * SURE * least.as_secs_f64();
+        (full / began - 1.0).clamp(1.0, QUICK)
+    }
+
     fn probe(&mut self, rounds: usize, bytes: f64, ended: bool) {
         let Some(&growth) = GROWTH.get(rounds) else {
             // There is no queue although much more is in flight: the trains' rate is wrong, or no longer
@@ -137,12 +178,13 @@ impl Machine {
             self.phase = Phase::Start;
             return;
         };
-        self.window += bytes * growth;
+        // A short queue holds a few packets more in each round trip, however many the path holds.
+        self.window += bytes * growth.min(if rounds < STEPS { STEP * self.mtu / self.window } else { 1.0 });
         let shows = self.shows();
-        let most_of_a_round = (self.window / self.mtu * 0.75) as u32;
+        let part_of_a_round = (self.window / self.mtu * PART) as u32;
         // A part of the first round has left in slow start.
         let standing =
-            self.path.standing(most_of_a_round).filter(|&standing| rounds > 0 && standing >= shows);
+            self.path.standing(part_of_a_round).filter(|&standing| rounds > 0 && standing >= shows);
         if let Some(standing) = standing {
             // The queue results from the window of the previous round trip. What was added since drains,
             // except for the amount that shows: with less, the queue would run empty at each late wake-up.
@@ -176,6 +218,7 @@ impl Machine {
         }
         // The packets in flight beyond the new window drain first: losses among them belong to this event.
         self.recovery = Some(now);
+        self.lossless = false;
         let before = self.window;
         if self.phase == Phase::Avoid {
             self.window = (before * BETA).max(self.least_window());
@@ -183,8 +226,10 @@ impl Machine {
         } else {
             // With the window at the delivered amount, the overshoot is gone.
             let least = if self.phase == Phase::Start { before / 2.0 } else { before * BETA };
-            let full = self.full().unwrap_or(0.0);
-            let holds = self.path.delivered().max(full);
+            // The trains tell what the link carries, and only what was delivered says whether it is this flow's.
+            let delivered = self.path.delivered();
+            let full = self.full().filter(|full| delivered >= full * BETA).unwrap_or(0.0);
+            let holds = delivered.max(full);
             self.window = holds.max(least).min(before).max(self.least_window());
             self.avoid();
         }
@@ -197,7 +242,14 @@ impl Machine {
         }
     }
 
+    /// Returns whether the last round trip had no queue although the window was in use: what looked like one was a late
+    /// wake-up, or another's traffic that has ended. After a loss others may have left that room, and CUBIC decides.
+    fn leaves_room(&self) -> bool {
+        self.lossless && !self.round_limited && self.path.queued_before() < self.shows() / 4
+    }
+
     fn avoid(&mut self) {
+        self.round_empty = 0;
         self.phase = Phase::Avoid;
         self.curve = Curve::from_here(self.window / self.mtu);
     }
@@ -255,11 +307,18 @@ impl Machine {
     }
 }
 
+/// The most that slow start grows for each acknowledged byte, as SUSS (SIGCOMM 2024) does: the window is four times as
+/// large after a round trip.
+const QUICK: f64 = 3.0;
 /// The growth of the window in each round trip after the path is full according to the trains. The first
 /// partial round trip and a whole one let the packets in flight become even.
-const GROWTH: [f64; 12] = [
+const GROWTH: [f64; 16] = [
     0.0,
     0.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
     1.0 / 64.0,
     1.0 / 64.0,
     1.0 / 64.0,
@@ -271,6 +330,12 @@ const GROWTH: [f64; 12] = [
     1.0 / 8.0,
     1.0 / 8.0,
 ];
+/// Round trips without a queue after which Probe begins again, and where.
+const EMPTY: u32 = 3;
+const AGAIN: usize = 2;
+/// Packets by which it grows at most in each of the first round trips.
+const STEP: f64 = 6.0;
+const STEPS: usize = 10;
 /// Round trips of growth by an eighth (RFC 9406).
 const SLOW_ROUNDS: u32 = 5;
 /// Trains are accurate to a few percent.
@@ -279,6 +344,8 @@ const SURE: f64 = 0.97;
 /// early in a round trip and overflow a short queue that would have held them. Above one, the window stops
 /// the sender now and then, and each transmit has only the packets for which an ACK has made room.
 const GAIN: f64 = 1.0;
+/// The share of a round trip's packets all of which a queue has delayed, if it shows.
+const PART: f64 = 0.25;
 /// The number of queued packets that counts as a queue, and that it then keeps; and the jitter of wake-ups.
 const SHOWS: f64 = 4.0;
 const JITTER: Duration = Duration::from_micros(250);

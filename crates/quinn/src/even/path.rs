@@ -16,7 +16,21 @@ pub(super) struct PathView {
     shortest: Duration,
     samples: u32,
     shortest_before: Duration,
+    /// The same of the latest part of the round.
+    part: Part,
     delivery: Delivery,
+}
+
+/// The shortest round trip of a part of a round, the number of its samples, and the shortest of the part before.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    shortest: Duration,
+    samples: u32,
+    before: Option<Duration>,
+}
+
+impl Part {
+    const NONE: Part = Part { shortest: Duration::MAX, samples: 0, before: None };
 }
 
 /// The shortest time of the last five to ten seconds. Older ones expire: the route may have become longer.
@@ -36,6 +50,7 @@ impl PathView {
             shortest: none,
             samples: 0,
             shortest_before: none,
+            part: Part::NONE,
             delivery: Delivery::new(now),
         }
     }
@@ -49,9 +64,12 @@ impl PathView {
         if ended {
             self.round_began = now;
             (self.shortest_before, self.shortest, self.samples) = (self.shortest, Duration::MAX, 0);
+            self.part = Part::NONE;
         }
         self.shortest = self.shortest.min(took);
         self.samples += 1;
+        self.part.shortest = self.part.shortest.min(took);
+        self.part.samples += 1;
         ended
     }
 
@@ -65,10 +83,20 @@ impl PathView {
         self.delivery.most(self.least())
     }
 
-    /// Returns the excess of this round's shortest round trip over the shortest of all: the standing queue.
-    /// `None` before there are `samples`: with few, even the first may come from a late wake-up.
-    pub(super) fn standing(&self, samples: u32) -> Option<Duration> {
-        (self.samples >= samples.max(ENOUGH)).then(|| self.shortest.saturating_sub(self.least()))
+    /// Returns the excess of the shortest round trip among the latest `samples` over the shortest of all: the standing
+    /// queue. `None` before this round has so many: with few, even the shortest may come from a late wake-up.
+    pub(super) fn standing(&mut self, samples: u32) -> Option<Duration> {
+        let Part { shortest, samples: seen, before } = self.part;
+        if seen >= samples.max(ENOUGH) {
+            self.part = Part { before: Some(shortest), ..Part::NONE };
+            return self.standing(u32::MAX);
+        }
+        before.map(|shortest| shortest.saturating_sub(self.least()))
+    }
+
+    /// The same of the whole round before this one.
+    pub(super) fn queued_before(&self) -> Duration {
+        self.shortest_before.saturating_sub(self.least())
     }
 
     /// Returns HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.

@@ -25,6 +25,8 @@ pub(super) struct Trains {
     rates: Vec<f64>,
     /// The rate on which most of them agree; cached, because each packet reads it.
     agreed: Option<f64>,
+    /// Of the trains before the current one: see [`lowest`](Trains::lowest).
+    lowest: Option<(f64, u32)>,
 }
 
 /// ACKs of one train.
@@ -50,8 +52,9 @@ impl Trains {
             Some((left, spaced)) if *left == sent => spaced.acked(now, bytes),
             // A reordered packet of an earlier train, which has been measured.
             Some((left, _)) if sent < *left => {}
-            current => {
-                let measured = current.take().and_then(|(_, spaced)| spaced.rate());
+            _ => {
+                self.lowest = self.lowest();
+                let measured = self.current.take().and_then(|(_, spaced)| spaced.rate());
                 if let Some(rate) = measured {
                     self.rates.push(rate);
                     if self.rates.len() > KEPT {
@@ -68,6 +71,17 @@ impl Trains {
     /// The rate of the link in bytes a second, if most of the last trains agree on it.
     pub(super) fn rate(&self) -> Option<f64> {
         self.agreed
+    }
+
+    /// The lowest rate of all trains and of the one whose ACKs are coming, and their number: a bound until most of them
+    /// agree.
+    pub(super) fn lowest(&self) -> Option<(f64, u32)> {
+        let current = self.current.as_ref().and_then(|(_, spaced)| spaced.bound());
+        match (self.lowest, current) {
+            (Some((lowest, trains)), Some(rate)) => Some((lowest.min(rate), trains + 1)),
+            (lowest, None) => lowest,
+            (None, Some(rate)) => Some((rate, 1)),
+        }
     }
 
     /// Discards the rates: they no longer hold.
@@ -99,7 +113,16 @@ impl Spaced {
     }
 
     fn rate(&self) -> Option<f64> {
-        let Batch { packets, bytes, until } = self.but_last;
+        self.rate_of(self.but_last)
+    }
+
+    /// Returns the rate with the last ACK as well, which may have waited: it is lower then, and a short first train has no
+    /// other.
+    fn bound(&self) -> Option<f64> {
+        [self.all, self.but_last].into_iter().filter_map(|batch| self.rate_of(batch)).reduce(f64::max)
+    }
+
+    fn rate_of(&self, Batch { packets, bytes, until }: Batch) -> Option<f64> {
         let took = until.saturating_duration_since(self.first).as_secs_f64();
         (packets >= LEAST_PACKETS && took > 0.0).then(|| bytes as f64 / took)
     }
@@ -141,6 +164,18 @@ mod tests {
         assert!((11.9e6..12.1e6).contains(&rate), "{rate}");
         trains.forget();
         assert_eq!(trains.rate(), None);
+    }
+
+    /// Seven packets, as beside those of the handshake: the last has no second one to be acknowledged with.
+    #[test]
+    fn a_short_first_train_gives_a_bound() {
+        let mut trains = Trains::default();
+        for (now, packets) in [(20_000, 2), (20_200, 2), (20_400, 2)] {
+            (0..packets).for_each(|_| trains.acked(at(now), at(0), 1_200));
+        }
+        assert_eq!((trains.rate(), trains.lowest()), (None, Some((12e6, 1))));
+        trains.acked(at(45_000), at(0), 1_200);
+        assert_eq!(trains.lowest(), Some((12e6, 1)), "it has waited");
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub struct GateConfig {
     /// The interval between releases of more than three packets after a loss: 100 µs. A faster connection sends more
     /// packets at once, and so needs no more wake-ups.
     pub release_interval: Duration,
-    /// The same while the path has lost no packet for ten seconds: 500 µs. After a loss it still decides
-    /// whether two or three packets leave together. Zero here and above, with a least of one packet, sends
+    /// The same while the path has lost no packet for ten seconds: 500 µs. After a loss three packets leave together
+    /// if they are no more than three times this, otherwise `least_segments`. Zero here and above, with a least of one packet, sends
     /// one at a time.
     pub lossless_interval: Duration,
     /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. If

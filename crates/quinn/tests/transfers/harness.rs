@@ -16,9 +16,8 @@ use quinn::{
 };
 use rcgen::{CertificateParams, KeyPair};
 use softtimers_quinn::{EvenCubic, SmoothController, SmoothRuntime};
-use softtimers_wan::Carried;
-use softtimers_wan::udp::{Relay, RelayConfig};
-use softtimers_wan::{PathConfig, Wan, Way};
+use softtimers_wan::udp::RelayConfig;
+use softtimers_wan::{Carried, PathConfig, Relay, Wan, Way};
 
 /// No test waits longer for anything.
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
@@ -140,9 +139,9 @@ impl Path {
         let thread = std::thread::spawn(move || {
             let first = phases[0].1.clone();
             let mut relay =
-                Relay::bind(RelayConfig::to(upstream), Wan::builder().both(first).seed(1)).unwrap();
+                Relay::udp(RelayConfig::to(upstream), Wan::builder().both(first).seed(1)).unwrap();
             relay.watch(&stopped, 7).unwrap();
-            say.send(relay.local_addr()).unwrap();
+            say.send(relay.local_addr().unwrap()).unwrap();
             let mut arrivals = vec![];
             for (time, path) in phases {
                 for way in [Way::Up, Way::Down] {

@@ -7,9 +7,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use softtimers_wan::Ended;
-use softtimers_wan::udp::{ClientLimits, Relay, RelayConfig, RelayStats};
-use softtimers_wan::{Wan, Way};
+use softtimers_wan::udp::{ClientLimits, RelayConfig, RelayStats};
+use softtimers_wan::{EdgeStats, Ended, Relay, Wan, Way};
 
 use crate::harness::{Pair, WAIT, receive, run, send};
 
@@ -30,6 +29,11 @@ struct Carried {
     stats: RelayStats,
 }
 
+fn stats(relay: &Relay) -> RelayStats {
+    let EdgeStats::Udp(stats) = relay.stats() else { panic!("it relays datagrams") };
+    stats
+}
+
 impl Public {
     fn to(pair: &Pair, trust: &[&str]) -> Public {
         let trust = trust.iter().map(|network| network.parse().unwrap()).collect();
@@ -39,17 +43,17 @@ impl Public {
         let (say, hear) = mpsc::channel();
         let (withhold, withholds) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let mut relay = Relay::bind(config, Wan::builder()).unwrap();
+            let mut relay = Relay::udp(config, Wan::builder()).unwrap();
             relay.watch(&stopped, 7).unwrap();
-            say.send(relay.local_addr()).unwrap();
+            say.send(relay.local_addr().unwrap()).unwrap();
             while relay.run(Some(relay.now() + Duration::from_millis(10))).unwrap() == Ended::Time {
-                if relay.stats().withheld_budget >= 10 {
+                if stats(&relay).withheld_budget >= 10 {
                     // The test may have ended.
                     let _ = withhold.send(());
                 }
             }
             let [up, down] = [Way::Up, Way::Down].map(|way| relay.counters(way));
-            let stats = relay.stats();
+            let stats = stats(&relay);
             Carried { sent: up.offered_bytes, got: down.delivered_bytes - stats.withheld_bytes, stats }
         });
         Public { address: hear.recv_timeout(WAIT).unwrap(), stop, withholds, thread }

@@ -91,7 +91,7 @@ fn after_an_idle_time_it_goes_on_evenly() {
     network.run(seconds(5));
     let before = network.flows[0].sender.dropped;
     let window = network.flows[0].samples.last().map_or(0, |sample| sample.window);
-    network.flows[0].more(5_000_000);
+    network.more(0, 5_000_000);
     network.run(seconds(2));
     let flow = &network.flows[0];
     assert!(flow.finished.is_some(), "{} bytes", flow.received);

@@ -7,12 +7,14 @@
 
 mod alone;
 mod changes;
+mod late;
 mod network;
 mod peer;
 mod shared;
+mod start;
 mod upstream;
 
-/// One of two, by what is asked for.
+/// Returns the size of a test: `full` where `SOFTTIMERS_FULL` is set.
 pub(crate) fn size(usual: u64, full: u64) -> u64 {
     if std::env::var_os("SOFTTIMERS_FULL").is_some() { full } else { usual }
 }

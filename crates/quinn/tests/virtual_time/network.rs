@@ -15,7 +15,7 @@ use softtimers_quinn::gate::{Gate, GateConfig};
 use softtimers_quinn::{EvenCubic, SmoothController};
 use softtimers_wan::{Bottleneck, PathConfig, Queue, Wan, Way};
 
-use crate::peer::{Packet, Peer};
+use crate::peer::{Lateness, Packet, Peer};
 
 /// A slow link and its queue in one direction, and the round-trip time without a queue.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,6 @@ pub(crate) struct Flow {
     total: u64,
     pub(crate) received: u64,
     pub(crate) finished: Option<Timestamp>,
-    touched: bool,
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -160,9 +159,16 @@ impl Network {
             total: bytes,
             received: 0,
             finished: None,
-            touched: false,
             samples: vec![],
         });
+    }
+
+    /// Both programs of all connections are so late.
+    pub(crate) fn late(&mut self, sender: Lateness, receiver: Lateness) {
+        for flow in &mut self.flows {
+            flow.sender.set_lateness(sender);
+            flow.receiver.set_lateness(receiver);
+        }
     }
 
     /// Runs until all of it has come, for at most `most`.
@@ -181,19 +187,20 @@ impl Network {
         }
     }
 
-    fn instant(&self) -> Instant {
-        self.epoch + self.now.saturating_duration_since(Timestamp::ZERO)
+    /// The program of a flow has `bytes` bytes more.
+    pub(crate) fn more(&mut self, flow: usize, bytes: u64) {
+        let Flow { left, total, finished, sender, .. } = &mut self.flows[flow];
+        (*left, *total, *finished) = (*left + bytes, *total + bytes, None);
+        sender.wake(self.now);
     }
 
     /// Does everything that is due now, then moves on to the next time at which something happens.
     fn step(&mut self, until: Timestamp) {
-        let instant = self.instant();
         while let Some((way, delivery)) = self.wan.pop_due(self.now) {
             let packet = delivery.packet;
             let Some(flow) = self.flows.get_mut(packet.flow) else { continue };
-            flow.touched = true;
             let peer = if way == Way::Up { &mut flow.sender } else { &mut flow.receiver };
-            peer.take(instant, packet);
+            peer.receive(self.now, packet);
         }
         self.cross_traffic();
         if self.now >= self.next_sample {
@@ -203,9 +210,7 @@ impl Network {
         }
         let mut next = until.min(self.next_sample);
         for flow in &mut self.flows {
-            if flow.next(self.epoch).is_some_and(|at| at <= self.now) || flow.touched {
-                flow.drive(self.now, instant, &mut self.wan);
-            }
+            flow.drive(self.now, self.epoch, &mut self.wan);
             next = flow.next(self.epoch).into_iter().chain([next]).min().unwrap_or(next);
         }
         next = self
@@ -245,20 +250,30 @@ impl Flow {
         if self.receiver.connection.is_none() {
             return Some(self.starts);
         }
-        [self.sender.poll_timeout(epoch), self.receiver.poll_timeout(epoch)].into_iter().flatten().min()
+        [self.sender.next(epoch), self.receiver.next(epoch)].into_iter().flatten().min()
     }
 
-    fn drive(&mut self, now: Timestamp, instant: Instant, wan: &mut Wan<Packet>) {
-        self.touched = false;
+    fn drive(&mut self, now: Timestamp, epoch: Instant, wan: &mut Wan<Packet>) {
+        let instant = epoch + now.saturating_duration_since(Timestamp::ZERO);
         if self.receiver.connection.is_none() {
+            if now < self.starts {
+                return;
+            }
             let to = self.sender.address;
             let connected = self.receiver.endpoint.connect(instant, self.config.clone(), to, "server");
             self.receiver.connection = Some(connected.unwrap());
+            self.receiver.wake(now);
         }
-        self.serve();
-        self.sender.drive(now, instant, wan);
-        self.read(now);
-        self.receiver.drive(now, instant, wan);
+        if self.sender.next(epoch).is_some_and(|at| at <= now) {
+            self.sender.run(now, instant);
+            self.serve();
+            self.sender.drive(now, instant, wan);
+        }
+        if self.receiver.next(epoch).is_some_and(|at| at <= now) {
+            self.receiver.run(now, instant);
+            self.read(now);
+            self.receiver.drive(now, instant, wan);
+        }
     }
 
     /// The sender's program.
@@ -300,12 +315,6 @@ impl Flow {
         }
     }
 
-    /// The program has `bytes` bytes more.
-    pub(crate) fn more(&mut self, bytes: u64) {
-        (self.left, self.total, self.finished, self.touched) =
-            (self.left + bytes, self.total + bytes, None, true);
-    }
-
     fn sample(&mut self, at: Timestamp) {
         let window = self.sender.connection().map_or(0, |connection| connection.congestion_state().window());
         self.samples.push(Sample { at, window, received: self.received });
@@ -322,10 +331,12 @@ impl Flow {
     }
 }
 
-/// Certificates by Ed25519, whose signatures are all of one length.
+/// Certificates of one length: by Ed25519, and with a serial number that is not random, of which one in 128 is a byte shorter.
 fn configs(kind: Kind) -> (ClientConfig, ServerConfig) {
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
-    let certificate = CertificateParams::new(vec!["server".into()]).unwrap().self_signed(&key).unwrap();
+    let mut params = CertificateParams::new(vec!["server".into()]).unwrap();
+    params.serial_number = Some(vec![1; 16].into());
+    let certificate = params.self_signed(&key).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(certificate.der().clone()).unwrap();
     let _ = ring::default_provider().install_default();

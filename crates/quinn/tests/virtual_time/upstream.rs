@@ -1,4 +1,4 @@
-//! The claims of docs/quinn-proposal.md about quinn-proto itself. When one of these fails, quinn has changed, and the page must.
+//! The claims of crates/quinn/UPSTREAM.md about quinn-proto itself. When one of these fails, quinn has changed, and the page must.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn quinns_pacer_sends_ten_packets_after_a_pause() {
     network.open(Kind::Stock, Duration::ZERO, 60_000);
     network.run(Duration::from_millis(400));
     assert!(network.flows[0].finished.is_some());
-    network.flows[0].more(60_000);
+    network.more(0, 60_000);
     let mut most = 0;
     for _ in 0..500 {
         let before = network.wan.queued(Way::Down, network.now);

@@ -6,6 +6,8 @@ use crate::field::Fields;
 
 /// Lines of 80 columns.
 const SCREEN: usize = 45;
+/// Columns that an example has, so that no terminal breaks it.
+const COLUMNS: usize = 80;
 
 /// Visits each command that has flags, with the words that call it.
 fn each(command: &Command, path: &str, visit: &mut impl FnMut(&Command, &str)) {
@@ -46,15 +48,20 @@ pub fn every_flag_stands_in_a_group_where_there_are_many(command: &Command) {
     });
 }
 
-/// Checks that `--help` of each command ends with examples, and says where its labels are explained.
+/// Checks that `--help` of each command begins with examples, unbroken on a terminal of 80 columns, and says where its
+/// labels are explained.
 ///
 /// # Panics
 /// If one does not.
-pub fn long_help_ends_with_examples(command: &Command, fields: Fields) {
+pub fn long_help_begins_with_examples(command: &Command, fields: Fields) {
     each(command, "softtimers", &mut |command, path| {
         let help = command.clone().term_width(100).render_long_help().to_string();
-        let (_, examples) = help.split_once("\nExample").unwrap_or_else(|| panic!("{path}: no examples"));
-        assert!(!examples.contains("\nOther:"), "{help}");
+        assert!(help.starts_with("Example"), "{path}: {help}");
+        let examples = || help.lines().skip(1).take_while(|line| !line.is_empty());
+        assert!(examples().next().is_some(), "{path}: {help}");
+        let long: Vec<&str> = examples().filter(|line| line.chars().count() > COLUMNS).collect();
+        assert!(long.is_empty(), "{path}: {long:#?}");
+        assert!(!help.contains('\\'), "{path}: a backslash that is to be read as such: {help}");
         let name = path.strip_prefix("softtimers ").unwrap();
         let page =
             format!("OUTPUT FIELDS of the manual page explain each label: softtimers man {name} | man -l -");

@@ -43,6 +43,9 @@ pub struct Figure {
     pub y: Axis,
     /// The series in the order of the legend.
     pub series: Vec<Series>,
+    /// Parts of the horizontal axis that are shaded, from and until; strongly if true.
+    #[serde(skip)]
+    pub shades: Vec<(f64, f64, bool)>,
 }
 
 /// Points of one kind.
@@ -197,7 +200,7 @@ impl Series {
 impl Figure {
     /// Creates a figure without series.
     pub fn new(title: impl Into<String>, text: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Figure { title: title.into(), text: text.into(), x, y, series: vec![] }
+        Figure { title: title.into(), text: text.into(), x, y, series: vec![], shades: vec![] }
     }
 
     /// Adds series.

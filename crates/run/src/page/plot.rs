@@ -34,6 +34,7 @@ pub fn svg(page: &mut Markup, figure: &Figure, id: &str) -> bool {
         if figure.series.iter().any(Series::is_grey) {
             frame.hatch(svg, &format!("{id}-hatch"));
         }
+        frame.shade(svg, figure);
         frame.axes(svg, figure);
         for (series, places) in figure.series.iter().zip(placed) {
             let pixels: Vec<Pixel> =
@@ -151,6 +152,23 @@ impl Frame {
     fn down(&self, place: f64) -> f64 {
         let bottom = self.height - BOTTOM;
         bottom - (bottom - TOP) * (place - self.y.0) / (self.y.1 - self.y.0)
+    }
+
+    /// Shades parts of the ground.
+    fn shade(&self, svg: &mut Markup, figure: &Figure) {
+        for (class, strong) in [("step", false), ("outage", true)] {
+            let of_class = figure.shades.iter().filter(|shade| shade.2 == strong);
+            let parts = of_class
+                .filter_map(|&(from, until, _)| Some([figure.x.place(from)?, figure.x.place(until)?]));
+            let path = parts.fold(String::new(), |mut path, places| {
+                let [left, right] = places.map(|place| self.across(place.clamp(self.x.0, self.x.1)));
+                let _ = write!(path, "M{left:.1},{TOP}H{right:.1}V{}H{left:.1}z", self.height - BOTTOM);
+                path
+            });
+            if !path.is_empty() {
+                svg.void("path", &[("class", class), ("d", &path)]);
+            }
+        }
     }
 
     /// Draws grid lines at the ticks, and their labels.
@@ -275,6 +293,22 @@ mod tests {
         assert!((halves[0] - ends[0]).abs() < 1e-9 && (halves[1] - ends[1]).abs() < 1e-9);
         assert!(frame.across(0.0) < frame.across(10.0) && frame.down(0.0) > frame.down(100.0));
         assert!(frame.ticks[1].iter().any(|(place, name)| name == "100" && (place - 100.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn shades_lie_on_the_axis() {
+        let mut figure = figure(Mark::Line, Scale::Linear, Scale::Linear, &[(0.0, 0.0), (10.0, 100.0)]);
+        assert!(!drawn(&figure).unwrap().contains("class=\"outage\""));
+        figure.shades = vec![(2.0, 4.0, false), (4.0, 99.0, true)];
+        let frame = Frame::of(&figure, &[vec![(0.0, 0.0), (10.0, 100.0)]]);
+        let svg = drawn(&figure).unwrap();
+        let [two, four, end] = [2.0, 4.0, frame.x.1].map(|at| format!("{:.1}", frame.across(at)));
+        for (class, left, right) in [("step", &two, &four), ("outage", &four, &end)] {
+            assert!(
+                svg.contains(&format!("class=\"{class}\" d=\"M{left},26H{right}V286H{left}z\"")),
+                "{svg}"
+            );
+        }
     }
 
     /// Returns WCAG's relative luminance.

@@ -154,6 +154,7 @@ const FILES: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_pipe2,
+    libc::SYS_splice,
     libc::SYS_eventfd2,
     libc::SYS_umask,
 ];

@@ -148,7 +148,7 @@ impl<E> Timers<E> {
         }
         let now = Monotonic.now();
         // Do not sleep if an event fell due in the last turn, whatever its slack.
-        let wait = if self.is_due(now) { Wait::Poll } else { self.idle.wait(now, self.timers.poll_at()) };
+        let wait = if self.is_due(now) { Wait::Poll } else { self.idle.wait_for(now, &self.timers) };
         let wake = match wait {
             Wait::Poll => return Ok(Slept::Timer),
             Wait::Until(wake) => Some(wake),

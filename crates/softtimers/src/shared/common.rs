@@ -76,9 +76,17 @@ pub(super) struct Watch {
 }
 
 impl<E> State<E> {
-    /// Returns when a sleeping owner is woken for `deadline`.
-    fn wake_for(&self, deadline: Timestamp) -> Timestamp {
-        deadline.saturating_sub(self.lead).max(self.not_before)
+    /// Returns when a sleeping owner is woken: for the earliest deadline, early by the lead as far as the slack does not
+    /// cover it.
+    fn wake(&self) -> Option<Timestamp> {
+        let deadline = self.timers.poll_at()?;
+        let lead = self.lead.saturating_sub(self.timers.slack_left(self.lead));
+        Some(deadline.saturating_sub(lead).max(self.not_before))
+    }
+
+    /// Returns when it is woken at the earliest for an event that is due at `due`.
+    fn wake_for(&self, due: Timestamp) -> Timestamp {
+        due.saturating_sub(self.lead).max(self.not_before)
     }
 
     /// Frees memory after a peak, but keeps what a steady load needs.
@@ -193,8 +201,8 @@ impl<E> Common<E> {
             if asleep {
                 // Later too, if by much: a remote's trigger state may have run the event that it was armed
                 // for.
-                let wake = state.wake_for(deadline);
-                if let Err(error) = state.backup.arm_for_sleeper(now, Some(wake)) {
+                let wake = state.wake();
+                if let Err(error) = state.backup.arm_for_sleeper(now, wake) {
                     state.failed = Some(error);
                 }
             }
@@ -260,7 +268,7 @@ impl<E> Common<E> {
         let mut state = self.lock();
         self.seen.asleep.store(true, Ordering::Relaxed);
         state.lead = lead;
-        let wake = state.timers.poll_at().map(|deadline| state.wake_for(deadline));
+        let wake = state.wake();
         let armed = state.backup.arm(now, wake);
         state.forget_the_peak();
         state.failed.take().map_or(armed, Err)?;
@@ -281,8 +289,19 @@ impl<E> Common<E> {
         Ok(expirations)
     }
 
+    pub(super) fn went_off(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut state = self.lock();
+        let armed = state.backup.went_off(now)?;
+        state.not_before = armed + state.apart;
+        Some(armed)
+    }
+
     pub(super) fn poll_at(&self) -> Option<Timestamp> {
         self.lock().timers.poll_at()
+    }
+
+    pub(super) fn slack_left(&self, most: Duration) -> Duration {
+        self.lock().timers.slack_left(most)
     }
 
     pub(super) fn stats(&self) -> Stats {

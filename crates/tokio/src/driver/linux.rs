@@ -29,7 +29,7 @@ pub(crate) struct Timers {
     /// For the length of the workers' shared queue, only in a `multi_thread` runtime, because it keeps the
     /// runtime's handle alive beyond the runtime's end.
     metrics: Option<runtime::RuntimeMetrics>,
-    /// The governor of the driver's task while it waits. Only that task changes it.
+    /// The governor of the backup while it waits.
     governor: Mutex<Governor>,
     counts: Counts,
     /// Rings for the task that moves a virtual clock, where one serves these timers.
@@ -152,6 +152,10 @@ impl Timers {
 
     pub(super) fn poll_at(&self) -> Option<Timestamp> {
         self.remote.poll_at()
+    }
+
+    pub(crate) fn slack_left(&self, most: Duration) -> Duration {
+        self.remote.slack_left(most)
     }
 
     pub(super) fn governor(&self) -> MutexGuard<'_, Governor> {

@@ -41,13 +41,13 @@ impl Task {
         common: Arc<Common>,
         socket: Arc<UdpSocket>,
         twin: udp::UdpSocket,
-        driver: &Driver,
+        (driver, slack): (&Driver, Duration),
     ) -> Self {
         let mut batch = SendBatch::new(MOST_OFFERED, MAX_PAYLOAD as usize);
         batch.set_segmentation(true);
         let mut timer = Timer::on(driver, clock::now());
-        // The queue applies the slack.
-        timer.set_slack(Slack::EXACT);
+        // The timer has it, not its deadline: a wake-up's lead is taken off exact deadlines only.
+        timer.set_slack(Slack::within(slack));
         let offered = VecDeque::with_capacity(MOST_OFFERED);
         Task { common, socket, twin, batch, segments_again: None, offered, timer }
     }
@@ -73,16 +73,16 @@ impl Task {
         loop {
             let mut state = self.common.lock();
             state.sleeps = None;
-            let at = state.queue.poll_at();
-            match (state.ending, at) {
+            let due = state.queue.next_due();
+            match (state.ending, due) {
                 (Ending::Now, _) | (Ending::WhenEmpty, None) => return Poll::Ready(false),
-                (_, Some(at)) if at <= clock::timestamp() => return Poll::Ready(true),
+                (_, Some(due)) if due <= clock::timestamp() => return Poll::Ready(true),
                 _ => {}
             }
-            let until = at.unwrap_or(Timestamp::MAX);
+            let until = due.unwrap_or(Timestamp::MAX);
             state.sleeps = Some((until, cx.waker().clone()));
             drop(state);
-            if at.is_none() {
+            if due.is_none() {
                 return Poll::Pending;
             }
             self.timer.reset(clock::instant_of(until));
@@ -227,3 +227,30 @@ const SEGMENTS_AGAIN: Duration = Duration::from_secs(5);
 
 /// A device's full queue soon has room again.
 const FULL_QUEUE: Duration = Duration::from_micros(500);
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use softtimers_core::{PaceConfig, Rate};
+
+    use super::super::{FlowConfig, PacedSender};
+    use super::*;
+
+    /// Otherwise a lead as long as the slack would end each sleep for its first datagram.
+    #[tokio::test]
+    async fn a_wake_up_has_no_lead_where_there_is_slack() {
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let config = QueueConfig { slack: Duration::from_millis(5), ..QueueConfig::default() };
+        let sender = PacedSender::with_config(&socket, config).unwrap();
+        let hourly = PaceConfig::new(Rate::every(Duration::from_secs(3_600)).unwrap());
+        let flow = sender.add(socket.local_addr().unwrap(), FlowConfig::new(hourly)).unwrap();
+        for datagram in [b"now", b"1 h"] {
+            sender.queue(&flow, datagram).unwrap();
+        }
+        while sender.stats().sent == 0 || sender.0.0.lock().sleeps.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let timers = Driver::current().into_timers().unwrap();
+        let lead = Duration::from_micros(20);
+        assert_eq!(timers.slack_left(lead), lead);
+    }
+}

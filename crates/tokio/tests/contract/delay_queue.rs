@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use softtimers_tokio::{DelayQueue, Driver, Instant, timeout};
+use softtimers_tokio::delay_queue::DelayQueue;
+use softtimers_tokio::{Driver, Instant, timeout};
 
 use crate::{Count, HOUR, bounded, current_thread, micros, on_each};
 

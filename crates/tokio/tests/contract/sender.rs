@@ -191,6 +191,45 @@ fn sends_that_are_given_up_keep_nothing() {
     });
 }
 
+/// Futures that outlive the sender, because its runtime ends or it is closed, are dropped as any others.
+#[test]
+fn sends_may_be_given_up_after_the_end() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = slow(&sender, to).await;
+        assert_eq!(received(&receiver).await, b"first");
+        let mut given_up = Box::pin(sender.send_to(&flow, b"waits"));
+        let mut told = Box::pin(sender.send_to(&flow, b"waits, too"));
+        assert!(timeout(micros(1), &mut given_up).await.is_err());
+        assert!(timeout(micros(1), &mut told).await.is_err());
+        sender.close();
+        assert!(matches!(told.await, Err(SendError::Closed)));
+        drop(given_up);
+    });
+    bounded(|| {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let waits: Vec<_> = runtime.block_on(async {
+            let (sender, receiver, to) = pair().await;
+            let flow = slow(&sender, to).await;
+            assert_eq!(received(&receiver).await, b"first");
+            let send = |sender: PacedSender| async move { sender.send_to(&flow, b"waits").await };
+            let waits = (0..20).map(|_| tokio::spawn(send(sender.clone()))).collect();
+            while sender.stats().queue.waiting < 20 {
+                sleep(micros(100)).await;
+            }
+            waits
+        });
+        drop(runtime);
+        for wait in waits {
+            match current_thread().block_on(wait) {
+                Ok(sent) => assert!(matches!(sent, Err(SendError::Closed)), "{sent:?}"),
+                Err(error) => assert!(error.is_cancelled(), "{error:?}"),
+            }
+        }
+    });
+}
+
 /// A future that is dropped before its time does not leave.
 #[test]
 fn a_send_is_safe_to_cancel() {

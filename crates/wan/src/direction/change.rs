@@ -1,5 +1,7 @@
 //! Changes of the path while packets are held: by a call, or by a scenario.
 
+use std::time::Duration;
+
 use softtimers_core::Timestamp;
 
 use super::Direction;
@@ -47,6 +49,16 @@ impl<T: Clone> Direction<T> {
 
     pub(crate) fn follow(&mut self, timeline: Timeline) {
         self.timeline = timeline;
+    }
+
+    /// Returns when the next change after `now` is due.
+    pub(crate) fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
+        self.timeline.next_after(now)
+    }
+
+    /// Makes all further changes sooner by this time, unless they would have begun before the clock did.
+    pub(crate) fn hurry(&mut self, by: Duration) -> bool {
+        self.timeline.hurry(by)
     }
 
     /// Switches to another path at `latest`, up to which the link has been processed.

@@ -10,7 +10,7 @@ use crate::PathConfig;
 
 impl<T: Clone> Direction<T> {
     /// Processes everything that the link has finished by `now`.
-    pub(super) fn advance(&mut self, now: Timestamp) {
+    pub(crate) fn advance(&mut self, now: Timestamp) {
         let now = self.latest.max(now);
         while let Some(change) = self.timeline.next_at().filter(|&change| change <= now) {
             // Packets through at the time of the change were through before it.

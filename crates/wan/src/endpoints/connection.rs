@@ -1,9 +1,8 @@
 //! A stream between both sides: [`Connection`].
 
-use std::collections::BTreeMap;
 use std::task::Waker;
 
-use crate::flow::{End, Flow, Load};
+use crate::flow::{End, Flow, Load, Segment};
 
 /// Both directions of a stream. Side `n` writes to flow `n` and reads from the other.
 #[derive(Debug, Default)]
@@ -11,11 +10,6 @@ pub(crate) struct Connection {
     flows: [Flow; 2],
     /// Whether each flow is in line for the path.
     in_line: [bool; 2],
-    /// The number of each flow's next segment to send, and of the next to read.
-    sent: [u64; 2],
-    expected: [u64; 2],
-    /// Segments received before one that precedes them.
-    early: [BTreeMap<u64, Load>; 2],
     sides: [Side; 2],
 }
 
@@ -99,22 +93,16 @@ impl Connection {
     }
 
     /// Returns the next segment of a flow that was first in line.
-    pub(super) fn next_load(&mut self, flow: usize, most: usize) -> Option<(u64, Load)> {
+    pub(super) fn next_segment(&mut self, flow: usize, most: usize) -> Option<Segment> {
         self.in_line[flow] = false;
-        let load = self.flows[flow].next_load(most)?;
-        self.sent[flow] += 1;
-        Some((self.sent[flow] - 1, load))
+        self.flows[flow].next_segment(most)
     }
 
     /// Receives a segment, perhaps a repeated one. Returns whether it is answered by a reset.
-    pub(super) fn arrive(&mut self, flow: usize, number: u64, load: Load) -> bool {
-        if number < self.expected[flow] {
-            return false;
-        }
-        self.early[flow].insert(number, load);
+    pub(super) fn arrive(&mut self, flow: usize, segment: Segment) -> bool {
         let mut answers = false;
-        while let Some(load) = self.early[flow].remove(&self.expected[flow]) {
-            self.expected[flow] += 1;
+        let mut next = self.flows[flow].take_in(segment);
+        while let Some(load) = next {
             match load {
                 Load::Bytes(_) if self.sides[1 - flow].is_gone => {
                     self.flows[1 - flow].end(End::Reset);
@@ -124,7 +112,10 @@ impl Connection {
                 Load::End(End::Finished) => self.flows[flow].arrive_end(),
                 Load::End(End::Reset) => self.reset(1 - flow),
                 Load::Open => {}
+                #[cfg(target_os = "linux")]
+                Load::Piped(_) => {}
             }
+            next = self.flows[flow].next_early();
         }
         answers
     }

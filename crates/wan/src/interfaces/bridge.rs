@@ -1,16 +1,20 @@
-//! [`Bridge`]: two interfaces on either side of a [`Wan`](crate::Wan), and the loop between them.
+//! Two interfaces on either side of a [`Wan`](crate::Wan): [`Frames`].
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::rc::Rc;
 use std::time::Duration;
 
 use softtimers::{Idle, LoopConfig, Slack, Timestamp};
-use softtimers_net::packet::{FrameBatch, Heard, LoopProbe, Offload};
+use softtimers_net::packet::{Frame, FrameBatch, Heard, Interface, LoopProbe, Offload, Unit};
 
+use super::beside::is_beside;
 use super::claimed::{Claimed, Side};
 use super::mark::{flow, is_capable, mark};
+use super::only::Only;
 use super::problem::Problem;
-use crate::live::{Ended, Live, Next, controls};
-use crate::{Aqm, PathConfig, PathError, Scenario, Traits, WanBuilder, Way};
+use crate::relay::{BATCH, Edge, EdgeStats, Event, Live, Packet, Ready};
+use crate::{Aqm, Delivery, Relay, Traits, WanBuilder, Way};
 
 /// The settings of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +26,22 @@ pub struct BridgeConfig {
     /// Whether both belong to a network that this process created. No other host is there, so no probes for loops are
     /// sent, and ARP bypasses the path, since it is not traffic of the path's users.
     pub own: bool,
+    /// The time by which the first segment of a frame that the kernel had joined may be late, so that those behind it
+    /// leave with it, as one frame again. That saves both kernels most of their work. Zero sends each when it is due.
+    pub coalesce: Duration,
+    /// The packets that take the path; with `None` all do. The others leave at once by the other interface, and the path
+    /// does not count them.
+    pub only: Option<Only>,
+}
+
+impl BridgeConfig {
+    /// Joins interfaces that this machine does not use itself, for all packets.
+    pub fn between(interfaces: [String; 2]) -> Self {
+        BridgeConfig { interfaces, take: false, own: false, coalesce: Self::COALESCE, only: None }
+    }
+
+    /// The default of [`coalesce`](Self::coalesce): four segments at 1 Gbit/s leave as one frame, at 100 Mbit/s none do.
+    pub const COALESCE: Duration = Duration::from_micros(40);
 }
 
 /// Counters of a bridge, besides those of its path.
@@ -32,6 +52,10 @@ pub struct BridgeStats {
     pub joined: u64,
     /// Frames that the kernel had merged, and that passed so, since the path treats no packet individually.
     pub whole: u64,
+    /// Segments of merged frames that left together with others of the same frame.
+    pub together: u64,
+    /// Frames that [`BridgeConfig::only`] let pass beside the path.
+    pub beside: u64,
     /// Frames that could not be converted to their form on the wire, and were dropped.
     pub unsplit: u64,
     /// Dropped frames longer than the other interface sends.
@@ -46,75 +70,77 @@ pub struct BridgeStats {
     pub recv_drops: u64,
 }
 
-/// Joins two interfaces by a path. See the [module documentation](super).
-///
-/// ```no_run
-/// use std::time::Duration;
-/// use softtimers_wan::interfaces::{Bridge, BridgeConfig};
-/// use softtimers_wan::{PathConfig, Wan};
-///
-/// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(10)));
-/// let interfaces = ["veth-a".to_owned(), "veth-b".to_owned()];
-/// let mut bridge = Bridge::new(&BridgeConfig { interfaces, take: false, own: false }, path)?;
-/// bridge.run(Some(bridge.now() + Duration::from_secs(60)))?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Cost
-/// A system call for each frame sent, one for each batch received, and none while nothing is held and nothing comes. 8
-/// MiB of address space for received frames, used as far as frames are long.
+/// Two interfaces.
 #[derive(Debug)]
-pub struct Bridge {
-    sides: [Side; 2],
-    live: Live<Carry, Event>,
+struct Frames {
+    /// Two.
+    sides: Vec<Side>,
     incoming: FrameBatch,
     probe: LoopProbe,
     /// Whether a probe is due; none is while no frame is carried.
     probe_is_due: bool,
     came_back: bool,
     own: bool,
-    /// Whether a scenario is active, which may begin to treat packets individually at any moment.
-    follows: bool,
+    coalesce: Duration,
+    only: Option<Only>,
+    /// The segments that leave next in each direction, as one frame.
+    run: [Option<Run>; 2],
+    /// Room for a frame to be sent.
+    part: Vec<u8>,
+    /// Whether frames are carried; before, only loops are detected.
+    carries: bool,
     stats: BridgeStats,
 }
 
-/// A frame on the path, with the offloads left to its interface.
-#[derive(Clone, Debug)]
-struct Carry {
-    bytes: Box<[u8]>,
-    offload: Offload,
+/// Consecutive segments of a joined frame.
+#[derive(Debug)]
+struct Run {
+    unit: Rc<Unit>,
+    segments: Range<u16>,
+    marked: bool,
 }
 
-impl AsMut<[u8]> for Carry {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+impl Run {
+    /// Says whether this segment continues it.
+    fn is_followed_by(&self, unit: &Rc<Unit>, segment: u16, marked: bool) -> bool {
+        Rc::ptr_eq(&self.unit, unit) && self.segments.end == segment && self.marked == marked
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Event {
-    Probe,
-}
-
-controls!(Bridge);
-
-impl Bridge {
-    /// Checks both interfaces and sends a probe out of each to detect a loop, which takes a tenth of a second.
+impl Relay {
+    /// Joins two interfaces by a path: see the [module](crate::interfaces). It checks both, and sends a probe out of each
+    /// to detect a loop, which takes a tenth of a second.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use softtimers_wan::interfaces::BridgeConfig;
+    /// use softtimers_wan::{PathConfig, Relay, Wan};
+    ///
+    /// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(10)));
+    /// let interfaces = ["veth-a".to_owned(), "veth-b".to_owned()];
+    /// let mut bridge = Relay::bridge(&BridgeConfig::between(interfaces), path)?;
+    /// bridge.run(Some(bridge.now() + Duration::from_secs(60)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cost
+    /// A system call for each frame sent, one for each batch received, and none while nothing is held and nothing comes. 8
+    /// MiB of address space for received frames, used as far as frames are long.
     ///
     /// # Errors
     /// [`Problem`].
-    pub fn new(config: &BridgeConfig, path: WanBuilder) -> Result<Self, Problem> {
-        Bridge::between(Claimed::new(config)?, path)
+    pub fn bridge(config: &BridgeConfig, path: WanBuilder) -> Result<Self, Problem> {
+        Relay::between(Claimed::new(config)?, path)
     }
 
-    /// As [`new`](Self::new), between interfaces claimed earlier, which needs no privilege any more.
+    /// As [`bridge`](Self::bridge), between interfaces claimed earlier, which needs no privilege any more.
     ///
     /// # Errors
     /// [`Problem`].
     pub fn between(claimed: Claimed, path: WanBuilder) -> Result<Self, Problem> {
-        let Claimed { sides, own } = claimed;
+        let Claimed { sides, own, coalesce, only } = claimed;
         let events = LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() };
-        let live = Live::new(events, path).map_err(|error| match error.downcast() {
+        let mut live = Live::new(events, path).map_err(|error| match error.downcast() {
             Ok(path) => Problem::Path(path),
             Err(error) => Problem::System(error),
         })?;
@@ -125,86 +151,105 @@ impl Bridge {
                 softtimers::Interest::Readable,
             )?;
         }
-        let mut bridge = Bridge {
-            sides,
-            live,
+        let mut edge = Frames {
+            sides: sides.into(),
             incoming: FrameBatch::new(BATCH),
             probe: LoopProbe::new(),
             probe_is_due: false,
             came_back: false,
             own,
-            follows: false,
+            coalesce,
+            only,
+            run: [None, None],
+            part: Vec::new(),
+            carries: own,
             stats: BridgeStats::default(),
         };
-        if own {
-            return Ok(bridge);
+        if !own {
+            // Until it carries frames, it only detects loops.
+            edge.send_probes(&live);
+            let until = live.now() + FIRST_LOOK;
+            live.carry(&mut edge, Some(until), &mut |_| {})?;
+            // A process kept from its CPU until now has seen the time pass, but has not read the frames that came.
+            (0..2).for_each(|side| edge.take(&mut live, side));
+            edge.settle(&mut live)?;
+            edge.carries = true;
         }
-        bridge.send_probes();
-        let until = bridge.now() + FIRST_LOOK;
-        bridge.carry(Some(until), false)?;
-        // A process kept from its CPU until now has seen the time pass, but has not read the frames that came.
-        (0..2).for_each(|side| bridge.take(side, false));
-        if bridge.came_back { Err(Problem::Loop) } else { Ok(bridge) }
+        Ok(Relay { live, edge: Box::new(edge) })
+    }
+}
+
+impl Edge for Frames {
+    fn stats(&self) -> EdgeStats {
+        EdgeStats::Interfaces(self.stats)
     }
 
-    /// Carries frames until this time, or without end, or until a [watched](Self::watch) descriptor is readable.
-    ///
-    /// # Errors
-    /// [`Problem::Loop`], and errors of a broken system; errors about a single frame are counted.
-    pub fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Problem> {
-        self.carry(until, true)
+    fn ready(&mut self, live: &mut Live, ready: Ready) {
+        self.take(live, ready.token as usize);
     }
 
-    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
-    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
-        self.live.wan.set(self.live.now(), way, path)
+    fn due(&mut self, live: &mut Live, _: Event) {
+        self.probe_is_due = false;
+        self.send_probes(live);
     }
 
-    /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that the scenario leads to; then nothing changes.
-    pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
-        self.live.wan.play(self.live.now(), scenario)?;
-        self.follows = true;
-        Ok(())
-    }
-
-    /// Returns the counters besides those of the path.
-    pub fn stats(&self) -> BridgeStats {
-        self.stats
-    }
-
-    /// Carries frames; without `all` it only detects loops.
-    fn carry(&mut self, until: Option<Timestamp>, all: bool) -> Result<Ended, Problem> {
-        let stop = until.map(|until| self.live.stop_at(until));
-        let ended = loop {
-            if self.came_back {
-                break Err(Problem::Loop);
-            }
-            match self.live.next(None) {
-                Ok(Next::Ended(ended)) => break Ok(ended),
-                Ok(Next::Ready { token, .. }) => self.take(token as usize, all),
-                Ok(Next::Due(Event::Probe)) => {
-                    self.probe_is_due = false;
-                    self.send_probes();
-                }
-                Ok(Next::Path) => {}
-                Err(error) => break Err(Problem::System(error)),
-            }
-            self.deliver();
+    fn may_wait(&self, live: &Live, way: Way) -> Duration {
+        let direction = live.wan.direction(way);
+        let path = direction.path();
+        let (Some((Packet::Segment(unit, index), gap)), true, None) =
+            (direction.next_packet(), path.jitter.size.is_zero(), path.slots)
+        else {
+            return Duration::ZERO;
         };
-        stop.map(|stop| self.live.timers.cancel(stop));
-        ended
+        let behind = u32::from(unit.segments() - 1 - index);
+        let reached = self.coalesce.as_nanos().checked_div(gap.as_nanos()).unwrap_or_default();
+        gap * behind.min(u32::try_from(reached).unwrap_or(u32::MAX))
     }
 
+    /// Sends a frame, or collects a segment.
+    fn send(&mut self, _: &mut Live, _: Timestamp, way: Way, delivery: Delivery<Packet>) {
+        let Delivery { marked, copy, flipped, .. } = delivery;
+        let is_plain = !self.coalesce.is_zero() && !copy && flipped.is_none();
+        match (&delivery.packet, &self.run[to(way)]) {
+            (Packet::Segment(unit, index), Some(run))
+                if is_plain && run.is_followed_by(unit, *index, marked) =>
+            {
+                return self.run[to(way)].iter_mut().for_each(|run| run.segments.end += 1);
+            }
+            _ => self.send_run(way),
+        }
+        if let (Packet::Segment(unit, index), true) = (&delivery.packet, is_plain) {
+            self.run[to(way)] = Some(Run { unit: Rc::clone(unit), segments: *index..index + 1, marked });
+            return;
+        }
+        let Packet::Frame(mut frame, offload) = self.alone(delivery).damaged() else { return };
+        self.stats.marks_written += u64::from(marked && mark(&mut frame));
+        self.send_frame(way, &frame, offload);
+    }
+
+    fn settle(&mut self, _: &mut Live) -> io::Result<()> {
+        [Way::Up, Way::Down].into_iter().for_each(|way| self.send_run(way));
+        if self.came_back { Err(io::Error::other(Problem::Loop)) } else { Ok(()) }
+    }
+}
+
+impl Drop for Frames {
+    /// The kernel takes milliseconds to close a packet socket: both at once.
+    fn drop(&mut self) {
+        let one = self.sides.pop();
+        std::thread::scope(|scope| {
+            let closing = std::thread::Builder::new().spawn_scoped(scope, move || drop(one));
+            self.sides.clear();
+            drop(closing);
+        });
+    }
+}
+
+impl Frames {
     /// Receives a batch from one side. More frames are reported again.
-    fn take(&mut self, side: usize, all: bool) {
-        let Bridge { sides, live, incoming, probe, came_back, stats, own, follows, .. } = self;
-        let [a, b] = sides;
+    fn take(&mut self, live: &mut Live, side: usize) {
+        let Frames { sides, incoming, probe, came_back, stats, own, carries, only, .. } = self;
+        let [a, b] = &mut sides[..] else { return };
         let (from, to) = if side == 0 { (a, b) } else { (b, a) };
         if let Err(error) = from.receiver.recv_batch(incoming) {
             // A frame that Linux could not describe is lost; an interface that is down has none.
@@ -215,7 +260,6 @@ impl Bridge {
         stats.recv_drops += u64::from(incoming.drops().wrapping_sub(from.drops_seen));
         from.drops_seen = incoming.drops();
         let way = if side == 0 { Way::Up } else { Way::Down };
-        let looks_at_packets = *follows || live.wan.direction(way).path().looks_at_packets();
         for frame in &*incoming {
             match probe.hear(frame.bytes, side, now) {
                 None => {}
@@ -225,7 +269,7 @@ impl Bridge {
                     return;
                 }
             }
-            if !all {
+            if !*carries {
                 continue;
             }
             if *own && is_beside(frame.bytes) {
@@ -233,61 +277,61 @@ impl Bridge {
                 let _ = to.sender.send(frame.bytes);
                 continue;
             }
-            let received = frame.received.unwrap_or(now).min(now);
-            if !looks_at_packets && frame.is_sendable(&to.interface) {
-                stats.whole += u64::from(frame.offload.segments.is_some());
-                let carry = Carry { bytes: frame.bytes.into(), offload: frame.offload };
-                let _ = live.wan.offer(received, way, frame.bytes.len() as u32, carry);
+            if only.as_ref().is_some_and(|only| !only.takes(frame.bytes)) {
+                stats.beside += 1;
+                pass(stats, &frame, to);
                 continue;
             }
-            let mut pieces = 0u64;
-            let outcome = frame.on_the_wire(&mut |bytes| {
-                pieces += 1;
-                // The path counts its drops.
-                let is_fair = matches!(live.wan.direction(way).path().aqm, Aqm::FqCodel(_));
-                let traits =
-                    Traits { capable: is_capable(bytes), flow: if is_fair { flow(bytes) } else { 0 } };
-                let carry = Carry { bytes: bytes.into(), offload: Offload::default() };
-                let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, carry);
-            });
-            stats.unsplit += u64::from(outcome.is_err());
-            stats.joined += u64::from(pieces > 1);
+            let received = frame.received.unwrap_or(now).min(now);
+            offer(live, stats, way, received, &frame, &to.interface);
         }
-        if all && !self.own {
-            self.probe_soon();
+        if self.carries && !self.own {
+            self.probe_soon(live);
         }
     }
 
-    /// Sends at most a batch of the frames that have arrived; the others are due after the next poll of the sources.
-    fn deliver(&mut self) {
-        for _ in 0..BATCH {
-            let Some((way, delivery)) = self.live.wan.pop_due(self.live.now()) else { return };
-            let to = &self.sides[if way == Way::Up { 1 } else { 0 }];
-            let marked = delivery.marked;
-            let Carry { bytes: mut frame, offload } = delivery.damaged();
-            self.stats.marks_written += u64::from(marked && mark(&mut frame));
-            let Err(error) = to.sender.send_offloaded(&frame, offload) else { continue };
-            let stats = &mut self.stats;
-            let long = frame.len() > to.interface.mtu() as usize + ETHERNET && offload.segments.is_none();
-            match error.kind() {
-                ErrorKind::WouldBlock => stats.send_full += 1,
-                _ if error.raw_os_error() == Some(NO_BUFFERS) => stats.send_full += 1,
-                _ if long => stats.too_long += 1,
-                _ => stats.send_failed += 1,
+    /// Makes a segment a frame of its own; with its checksum, if it is to be damaged.
+    fn alone(&mut self, delivery: Delivery<Packet>) -> Delivery<Packet> {
+        let (mut frame, mut offload) = match &delivery.packet {
+            Packet::Segment(unit, index) => {
+                let offload = unit.part(*index..index + 1, &mut self.part);
+                (Box::from(self.part.as_slice()), offload)
             }
+            _ => return delivery,
+        };
+        if delivery.flipped.is_some() {
+            // The place is one of the frame, so this does not fail.
+            let _ = offload.complete_checksum(&mut frame);
         }
+        Delivery { packet: Packet::Frame(frame, offload), ..delivery }
     }
 
-    fn probe_soon(&mut self) {
+    /// Sends the segments collected for a direction.
+    fn send_run(&mut self, way: Way) {
+        let Some(Run { unit, segments, marked }) = self.run[to(way)].take() else { return };
+        let mut frame = std::mem::take(&mut self.part);
+        let number = segments.len() as u64;
+        let offload = unit.part(segments, &mut frame);
+        self.stats.together += if number > 1 { number } else { 0 };
+        self.stats.marks_written += if marked && mark(&mut frame) { number } else { 0 };
+        self.send_frame(way, &frame, offload);
+        self.part = frame;
+    }
+
+    fn send_frame(&mut self, way: Way, frame: &[u8], offload: Offload) {
+        send(&mut self.stats, &self.sides[to(way)], frame, offload);
+    }
+
+    fn probe_soon(&mut self, live: &mut Live) {
         if !self.probe_is_due {
             self.probe_is_due = true;
-            let at = self.live.now() + BETWEEN_PROBES;
-            self.live.schedule(at, Slack::within(BETWEEN_PROBES / 8), Event::Probe);
+            let at = live.now() + BETWEEN_PROBES;
+            live.schedule(at, Slack::within(BETWEEN_PROBES / 8), Event::Probe);
         }
     }
 
-    fn send_probes(&mut self) {
-        let probes = self.probe.send(self.live.now());
+    fn send_probes(&mut self, live: &Live) {
+        let probes = self.probe.send(live.now());
         for (side, probe) in self.sides.iter().zip(probes) {
             // An interface that is down sends nothing, and so is in no loop.
             let _ = side.sender.send(&probe);
@@ -295,38 +339,79 @@ impl Bridge {
     }
 }
 
-/// Says whether a frame bypasses the path: ARP as the kernel sends it, not as a program may forge it.
-fn is_beside(frame: &[u8]) -> bool {
-    frame.len() <= SHORTEST && frame.get(12..14) == Some(&ARP)
+/// Sends a frame by a side, and counts a failure.
+fn send(stats: &mut BridgeStats, side: &Side, frame: &[u8], offload: Offload) {
+    let Err(error) = side.sender.send_offloaded(frame, offload) else { return };
+    let long = frame.len() > side.interface.mtu() as usize + ETHERNET && offload.segments.is_none();
+    match error.kind() {
+        ErrorKind::WouldBlock => stats.send_full += 1,
+        _ if error.raw_os_error() == Some(NO_BUFFERS) => stats.send_full += 1,
+        _ if long => stats.too_long += 1,
+        _ => stats.send_failed += 1,
+    }
 }
 
-/// Frames per batch, so that each side gets its turn.
-const BATCH: usize = 64;
+/// Passes a frame beside the path.
+fn pass(stats: &mut BridgeStats, frame: &Frame<'_>, side: &Side) {
+    if frame.is_sendable(&side.interface) {
+        return send(stats, side, frame.bytes, frame.offload);
+    }
+    let outcome = frame.on_the_wire(&mut |bytes| send(stats, side, bytes, Offload::default()));
+    stats.unsplit += u64::from(outcome.is_err());
+}
+
+/// Puts a frame on the path: whole, if the path does not look at packets, else in the segments that the kernel had joined.
+fn offer(
+    live: &mut Live,
+    stats: &mut BridgeStats,
+    way: Way,
+    received: Timestamp,
+    frame: &Frame<'_>,
+    out: &Interface,
+) {
+    // The path counts its drops.
+    let looks_at_packets = live.follows || live.wan.direction(way).path().looks_at_packets();
+    if !looks_at_packets && frame.is_sendable(out) {
+        stats.whole += u64::from(frame.offload.segments.is_some());
+        let packet = Packet::Frame(frame.bytes.into(), frame.offload);
+        let _ = live.wan.offer(received, way, frame.bytes.len() as u32, packet);
+        return;
+    }
+    if let Some(unit) = Unit::new(frame, out).map(Rc::new) {
+        stats.joined += 1;
+        let traits = traits(live, way, unit.headers());
+        for segment in 0..unit.segments() {
+            let (length, packet) = (unit.length(segment) as u32, Packet::Segment(Rc::clone(&unit), segment));
+            let _ = live.wan.offer_of(received, way, length, traits, packet);
+        }
+        return;
+    }
+    let mut pieces = 0u64;
+    let outcome = frame.on_the_wire(&mut |bytes| {
+        pieces += 1;
+        let traits = traits(live, way, bytes);
+        let packet = Packet::Frame(bytes.into(), Offload::default());
+        let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, packet);
+    });
+    stats.unsplit += u64::from(outcome.is_err());
+    stats.joined += u64::from(pieces > 1);
+}
+
+/// Returns what a managed queue uses of a frame.
+fn traits(live: &Live, way: Way, frame: &[u8]) -> Traits {
+    let is_fair = matches!(live.wan.direction(way).path().aqm, Aqm::FqCodel(_));
+    Traits { capable: is_capable(frame), flow: if is_fair { flow(frame) } else { 0 } }
+}
+
+/// Returns the index of the side to which a direction leads.
+fn to(way: Way) -> usize {
+    usize::from(way == Way::Up)
+}
+
 /// A loop of switches shows within microseconds; one of tunnels or other bridges is found later.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const BETWEEN_PROBES: Duration = Duration::from_secs(1);
 /// Addresses, ethertype and one tag, which an interface sends in addition to its MTU.
 const ETHERNET: usize = 18;
-/// The ethertype of ARP.
-const ARP: [u8; 2] = [8, 6];
-/// The shortest frame on a wire, without its check sequence; ARP is shorter.
-const SHORTEST: usize = 60;
 /// `ENOBUFS`, which std has no kind for.
 const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_arp_alone_passes_beside_the_path() {
-        let frame = |ethertype: [u8; 2], bytes: usize| {
-            let mut frame = vec![0; bytes];
-            frame[12..14].copy_from_slice(&ethertype);
-            frame
-        };
-        assert!(is_beside(&frame(ARP, 42)) && is_beside(&frame(ARP, 60)));
-        assert!(!is_beside(&frame(ARP, 61)) && !is_beside(&frame(ARP, 1_514)));
-        assert!(!is_beside(&frame([8, 0], 42)) && !is_beside(&[8, 6]));
-    }
-}

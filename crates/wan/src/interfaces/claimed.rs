@@ -1,23 +1,26 @@
 //! Two open interfaces, before frames are carried between them: [`Claimed`].
 
+use std::time::Duration;
+
 use softtimers_net::packet::{ClaimError, FrameReceiver, FrameSender, Interface, claim};
 
 use super::bridge::BridgeConfig;
+use super::only::Only;
 use super::problem::Problem;
 
-/// Two open interfaces, for a [`Bridge`](super::Bridge) to lie [between](super::Bridge::between).
+/// Two open interfaces, for a path to lie [between](crate::Relay::between).
 ///
 /// Opening needs `CAP_NET_RAW`; carrying does not. A program may claim interfaces, drop its privileges, and carry
 /// frames on a thread that it starts later; a bridge itself stays on the thread that created it.
 ///
 /// ```no_run
-/// use softtimers_wan::Wan;
-/// use softtimers_wan::interfaces::{Bridge, BridgeConfig, Claimed};
+/// use softtimers_wan::interfaces::{BridgeConfig, Claimed};
+/// use softtimers_wan::{Relay, Wan};
 ///
 /// let interfaces = ["veth-a".to_owned(), "veth-b".to_owned()];
-/// let claimed = Claimed::new(&BridgeConfig { interfaces, take: false, own: false })?;
+/// let claimed = Claimed::new(&BridgeConfig::between(interfaces))?;
 /// // Privileges are given up here.
-/// let bridge = std::thread::spawn(|| Bridge::between(claimed, Wan::builder()).map(|mut bridge| bridge.run(None)));
+/// let bridge = std::thread::spawn(|| Relay::between(claimed, Wan::builder()).map(|mut bridge| bridge.run(None)));
 /// # drop(bridge);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -25,6 +28,8 @@ use super::problem::Problem;
 pub struct Claimed {
     pub(super) sides: [Side; 2],
     pub(super) own: bool,
+    pub(super) coalesce: Duration,
+    pub(super) only: Option<Only>,
 }
 
 /// One of the interfaces.
@@ -49,14 +54,16 @@ impl Claimed {
             return Err(ClaimError::Interface { name: a.clone(), what: "twice the same".into() }.into());
         }
         let open = |name| Side::open(name, config.take);
-        Ok(Claimed { sides: [open(a)?, open(b)?], own: config.own })
+        let BridgeConfig { own, coalesce, ref only, .. } = *config;
+        Ok(Claimed { sides: [open(a)?, open(b)?], own, coalesce, only: only.clone() })
     }
 }
 
 impl Side {
     fn open(name: &str, take: bool) -> Result<Self, Problem> {
         let interface = claim(name, take)?;
-        let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::offloading(&interface)?);
+        let receiver = FrameReceiver::on(&interface)?;
+        let sender = FrameSender::offloading(&receiver)?;
         Ok(Side { interface, receiver, sender, drops_seen: 0 })
     }
 }

@@ -16,32 +16,49 @@ pub(super) fn is_capable(frame: &[u8]) -> bool {
     frame.get(network + at).is_some_and(|byte| byte >> shift & 3 != 0)
 }
 
+/// What tells a frame's flow from others.
+pub(super) struct Headers<'a> {
+    pub(super) is_v4: bool,
+    pub(super) protocol: u8,
+    /// The source's address, then the destination's.
+    pub(super) addresses: &'a [u8],
+    /// The ports of TCP and UDP; fragments have none, so that those of a packet stay together.
+    pub(super) ports: Option<[u8; 4]>,
+}
+
+impl<'a> Headers<'a> {
+    /// Returns those of a frame with IP; extension headers count as the protocol.
+    pub(super) fn of(frame: &'a [u8]) -> Option<Self> {
+        let (at, is_v4) = network(frame)?;
+        let packet = &frame[at..];
+        let (addresses, protocol, ports) = if is_v4 {
+            let is_whole = u16::from_be_bytes(*packet.get(6..)?.first_chunk()?) & 0x3fff == 0;
+            let header = usize::from(packet.first()? & 15) * 4;
+            (packet.get(12..20)?, *packet.get(9)?, is_whole.then_some(header))
+        } else {
+            (packet.get(8..40)?, *packet.get(6)?, Some(40))
+        };
+        let ports = ports.filter(|_| matches!(protocol, 6 | 17));
+        let ports = ports.and_then(|at| packet.get(at..)?.first_chunk().copied());
+        Some(Headers { is_v4, protocol, addresses, ports })
+    }
+}
+
 /// Returns a number for a frame's flow: from addresses, protocol and, for TCP and UDP, ports (RFC 8290, section 4.1).
 pub(super) fn flow(frame: &[u8]) -> u64 {
     let mut sum = 0;
-    let mut mix = |bytes: Option<&[u8]>| {
-        for byte in bytes.unwrap_or_default() {
+    let mut mix = |bytes: &[u8]| {
+        for byte in bytes {
             sum = Random::stream(sum, u64::from(*byte)).next_u64();
         }
     };
-    let Some((at, is_v4)) = network(frame) else {
-        mix(frame.get(12..14));
+    let Some(Headers { addresses, protocol, ports, .. }) = Headers::of(frame) else {
+        mix(frame.get(12..14).unwrap_or_default());
         return sum;
     };
-    let packet = frame.get(at..).unwrap_or_default();
-    let (addresses, protocol, ports) = if is_v4 {
-        // Of the fragments at most the first has ports.
-        let is_whole = packet.get(6..8).is_some_and(|flags| flags[0] & 0x3f == 0 && flags[1] == 0);
-        let header = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
-        (packet.get(12..20), packet.get(9), is_whole.then_some(header))
-    } else {
-        (packet.get(8..40), packet.get(6), Some(40))
-    };
     mix(addresses);
-    mix(protocol.map(std::slice::from_ref));
-    if let (Some(6 | 17), Some(ports)) = (protocol, ports) {
-        mix(packet.get(ports..ports + 4));
-    }
+    mix(&[protocol]);
+    mix(ports.as_ref().map_or(&[], |ports| ports));
     sum
 }
 

@@ -35,10 +35,10 @@ impl From<ClaimError> for Problem {
 
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::PermissionDenied {
-            Problem::Privilege(error)
-        } else {
-            Problem::System(error)
+        match error.downcast() {
+            Ok(problem) => problem,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Problem::Privilege(error),
+            Err(error) => Problem::System(error),
         }
     }
 }

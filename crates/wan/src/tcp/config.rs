@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use softtimers::LoopConfig;
+use softtimers::{Idle, LoopConfig};
 
-/// The settings of a [`Relay`](super::Relay).
+/// The settings of a [relay](crate::Relay::tcp).
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
     /// The address that clients connect to; with port 0, any free port.
@@ -14,7 +14,7 @@ pub struct StreamConfig {
     pub upstream: SocketAddr,
     /// The limits on number, time and bytes.
     pub limits: StreamLimits,
-    /// The settings of the event loop.
+    /// The settings of the event loop; by default it polls for the last microseconds before something is due.
     pub events: LoopConfig,
     /// Ends a client's connection in order when the upstream refuses it, as proxies do, and not by a reset.
     pub ends_refused_in_order: bool,
@@ -31,7 +31,7 @@ impl StreamConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             upstream,
             limits: StreamLimits::default(),
-            events: LoopConfig::default(),
+            events: LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() },
             ends_refused_in_order: false,
             on_first_wait: None,
             on_first_refused: None,
@@ -79,6 +79,8 @@ pub struct StreamStats {
     pub no_socket: u64,
     /// Connections that the upstream refused.
     pub upstream_refused: u64,
+    /// Pieces that the path had lost, and that were sent again.
+    pub resent: u64,
     /// Pieces that arrived when their connection was gone.
     pub stray: u64,
 }

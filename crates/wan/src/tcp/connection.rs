@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use softtimers::{EventLoop, Interest, TimerId, Timestamp, Token};
 
+use super::pipes::{Pipe, Pipes};
 use crate::Way;
-use crate::flow::{End, Flow, Load};
+use crate::flow::{End, Flow, Load, Segment};
 use crate::toxic::{Chain, Dose, Passed};
 
 /// A client's connection and the one to the upstream.
@@ -31,6 +32,8 @@ pub(super) struct Connection {
     /// The time at which a byte last came or went.
     pub(super) moved: Timestamp,
     pub(super) expiry: Option<TimerId>,
+    /// The pipe with bytes of each direction, if they stay in the kernel.
+    pipes: [Option<Pipe>; 2],
     /// The toxics behind the path, each way.
     chains: [Chain; 2],
     /// The timer for their next event.
@@ -78,6 +81,7 @@ impl Connection {
             in_line: [false; 2],
             moved: now,
             expiry: None,
+            pipes: [None, None],
             chains,
             toxic_at: None,
             was_reset: false,
@@ -92,27 +96,44 @@ impl Connection {
         &mut self,
         now: Timestamp,
         way: Way,
-        load: Load,
+        segment: Segment,
         upstream: SocketAddr,
     ) -> io::Result<()> {
-        let chain = &mut self.chains[flow(way)];
-        match load {
-            Load::Open => {
-                match self.towards.take().map_or(Ok(None), |socket| begin(socket, upstream).map(Some)) {
-                    Ok(socket) => self.sides[1] = Side { socket, connecting: true, watched: None },
-                    Err(error) => {
-                        self.refuse(1);
-                        return Err(error);
-                    }
+        let (index, mut outcome) = (flow(way), Ok(()));
+        let mut next = self.flows[index].take_in(segment);
+        while let Some(load) = next {
+            let (chain, flow) = (&mut self.chains[index], &mut self.flows[index]);
+            match load {
+                Load::Open => outcome = self.open(upstream),
+                Load::Bytes(bytes) if chain.is_clear() => flow.arrive(bytes),
+                Load::Bytes(bytes) => chain.offer(now, bytes),
+                Load::Piped(bytes) if chain.is_clear() => flow.arrive_piped(bytes),
+                // Toxics have come while it was under way.
+                Load::Piped(bytes) => {
+                    let pipe = self.pipes[index].as_ref();
+                    pipe.into_iter().for_each(|pipe| chain.offer(now, pipe.copied(bytes as usize)));
+                    flow.empty_pipe();
                 }
+                Load::End(End::Finished) if chain.is_clear() => flow.arrive_end(),
+                Load::End(End::Finished) => chain.end(now),
+                Load::End(End::Reset) => self.was_reset = true,
             }
-            Load::Bytes(bytes) if chain.is_clear() => self.flows[flow(way)].arrive(bytes),
-            Load::Bytes(bytes) => chain.offer(now, bytes),
-            Load::End(End::Finished) if chain.is_clear() => self.flows[flow(way)].arrive_end(),
-            Load::End(End::Finished) => chain.end(now),
-            Load::End(End::Reset) => self.was_reset = true,
+            next = self.flows[index].next_early();
         }
         self.let_through(now);
+        outcome
+    }
+
+    /// Begins to connect to the upstream.
+    fn open(&mut self, upstream: SocketAddr) -> io::Result<()> {
+        let Some(towards) = self.towards.take() else { return Ok(()) };
+        match begin(towards, upstream) {
+            Ok(socket) => self.sides[1] = Side { socket: Some(socket), connecting: true, watched: None },
+            Err(error) => {
+                self.refuse(1);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -158,12 +179,39 @@ impl Connection {
         outcome
     }
 
-    /// Reads once from one side, if bytes are wanted.
-    pub(super) fn read(&mut self, now: Timestamp, side: usize, window: usize, buffer: &mut [u8]) {
+    /// Reads once from one side, if bytes are wanted; without copying them, if the direction is free and one of the pipes
+    /// is, which come with the most bytes of a piece.
+    pub(super) fn read(
+        &mut self,
+        now: Timestamp,
+        side: usize,
+        window: usize,
+        buffer: &mut [u8],
+        pipes: Option<(&mut Pipes, usize)>,
+    ) {
         let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
-        let room = self.flows[side].appetite(window).min(buffer.len());
+        let flow = &mut self.flows[side];
+        let room = flow.appetite(window).min(buffer.len());
         if room == 0 {
             return;
+        }
+        let is_free = flow.is_empty() && self.chains[side].is_clear() && self.pipes[side].is_none();
+        if let Some((pipes, most)) = pipes.filter(|_| is_free) {
+            match pipes.fill(socket, most.min(window)) {
+                None => {}
+                Some(Ok((pipe, 0))) => {
+                    pipes.put_back(pipe);
+                    return flow.end(End::Finished);
+                }
+                Some(Ok((pipe, bytes))) => {
+                    flow.take_piped(bytes);
+                    self.pipes[side] = Some(pipe);
+                    self.moved = now;
+                    return;
+                }
+                Some(Err(error)) if is_passing(&error) => return,
+                Some(Err(_)) => return self.fail(side),
+            }
         }
         match socket.read(&mut buffer[..room]) {
             Ok(0) => self.flows[side].end(End::Finished),
@@ -176,10 +224,33 @@ impl Connection {
         }
     }
 
+    /// Returns how many pipes it has.
+    pub(super) fn piped(&self) -> usize {
+        self.pipes.iter().flatten().count()
+    }
+
+    /// Returns the pipes that have become empty.
+    pub(super) fn emptied(&mut self) -> impl Iterator<Item = Pipe> {
+        let flows = &self.flows;
+        let ways = self.pipes.iter_mut().zip(flows);
+        ways.filter_map(|(pipe, flow)| if flow.has_piped() { None } else { pipe.take() })
+    }
+
     /// Writes arrived bytes to one side, as many as it accepts.
     pub(super) fn write(&mut self, now: Timestamp, side: usize) {
         let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
         let flow = &mut self.flows[1 - side];
+        while let (Some(pipe), bytes @ 1..) = (&self.pipes[1 - side], flow.piped()) {
+            match pipe.empty_into(socket, bytes) {
+                Ok(length) => {
+                    flow.wrote_piped(length);
+                    self.moved = now;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.fail(side),
+            }
+        }
         while !flow.slices().is_empty() {
             match socket.write_vectored(&flow.slices()) {
                 Ok(length) => {

@@ -1,4 +1,4 @@
-//! The TCP relay: streams on either side of a [`Wan`](crate::Wan), and the loop between them. [`Relay`].
+//! Streams on either side of a [`Wan`](crate::Wan): [`Streams`].
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -12,48 +12,18 @@ use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, open_towards, reset};
-use crate::flow::Load;
-use crate::live::{Carried, Ended, Live, Next, controls};
+use super::pipes::Pipes;
+use crate::relay::{BATCH, Edge, EdgeStats, Event, Live, Packet, Ready};
+use crate::repairs::Repairs;
 use crate::toxic::{Chain, Dose};
-use crate::{Bottleneck, PathConfig, PathError, Scenario, WanBuilder, Way};
+use crate::{Delivery, PathConfig, PathError, Relay, WanBuilder, Way};
 
-/// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).
-///
-/// ```
-/// use std::io::{Read, Write};
-/// use std::net::{TcpListener, TcpStream};
-/// use std::time::Duration;
-/// use softtimers_wan::tcp::{Relay, StreamConfig};
-/// use softtimers_wan::{PathConfig, Wan, Way};
-///
-/// let server = TcpListener::bind("127.0.0.1:0")?;
-/// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(5)));
-/// let mut relay = Relay::bind(StreamConfig::to(server.local_addr()?), path)?;
-///
-/// let mut client = TcpStream::connect(relay.local_addr())?;
-/// client.write_all(b"hello")?;
-/// for _ in 0..100 {
-///     if relay.counters(Way::Up).delivered_bytes < 5 {
-///         relay.run(Some(relay.now() + Duration::from_millis(20)))?;
-///     }
-/// }
-/// let (mut accepted, _) = server.accept()?;
-/// let mut buffer = [0; 5];
-/// accepted.read_exact(&mut buffer)?;
-/// assert_eq!(&buffer, b"hello");
-/// assert!(relay.measured(Way::Up).delay_ns().min() >= Some(5_000_000));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Cost
-/// A system call for each read of up to 64 KiB, one for all bytes that arrived together, two for each change between
-/// waiting and reading. None while nothing is held and nothing comes.
+/// Two sockets of each connection.
 #[derive(Debug)]
-pub struct Relay {
+struct Streams {
     config: StreamConfig,
     listen: TcpListener,
     local: SocketAddr,
-    live: Live<Chunk, Event>,
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
     /// The other descriptor of the next connection: a client is accepted only when there are two.
@@ -63,7 +33,12 @@ pub struct Relay {
     serial: u64,
     /// The connections that wait for room on the path, each way: they take turns.
     line: [VecDeque<ConnectionId>; 2],
+    /// The pieces that the path has lost, each way.
+    repairs: [Repairs<ConnectionId>; 2],
+    /// The sides to which something has arrived in this turn, and that are yet to be written to.
+    touched: Vec<(u32, usize)>,
     buffer: Box<[u8]>,
+    pipes: Pipes,
     stats: StreamStats,
     seed: u64,
     toxics: [Vec<Dose>; 2],
@@ -71,42 +46,58 @@ pub struct Relay {
 
 /// Identifies one connection; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ConnectionId {
+pub(crate) struct ConnectionId {
     slot: u32,
     serial: u64,
 }
 
-/// A piece that is on the path.
-#[derive(Clone, Debug)]
-struct Chunk {
-    connection: ConnectionId,
-    load: Load,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Event {
-    /// A connection may have been inactive for too long.
-    Expiry(ConnectionId),
-    /// A toxic releases something.
-    Toxic(ConnectionId),
-    /// Descriptors may be available again.
-    Accept,
-}
-
-controls!(Relay);
-
 impl Relay {
-    /// Listens, with an empty path. Bytes flow while it [runs](Self::run).
+    /// Relays TCP streams, with an empty path at first: see the [module](crate::tcp). They flow while it
+    /// [runs](Self::run).
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use std::net::{TcpListener, TcpStream};
+    /// use std::time::Duration;
+    /// use softtimers_wan::tcp::StreamConfig;
+    /// use softtimers_wan::{PathConfig, Relay, Wan, Way};
+    ///
+    /// let server = TcpListener::bind("127.0.0.1:0")?;
+    /// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(5)));
+    /// let mut relay = Relay::tcp(StreamConfig::to(server.local_addr()?), path)?;
+    ///
+    /// let mut client = TcpStream::connect(relay.local_addr().unwrap())?;
+    /// client.write_all(b"hello")?;
+    /// for _ in 0..100 {
+    ///     if relay.counters(Way::Up).delivered_bytes < 5 {
+    ///         relay.run(Some(relay.now() + Duration::from_millis(20)))?;
+    ///     }
+    /// }
+    /// let (mut accepted, _) = server.accept()?;
+    /// let mut buffer = [0; 5];
+    /// accepted.read_exact(&mut buffer)?;
+    /// assert_eq!(&buffer, b"hello");
+    /// assert!(relay.measured(Way::Up).delay_ns().min() >= Some(5_000_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Where the path is a wire, bytes stay in the kernel (splice(2)), and one that finds its reader gone raises SIGPIPE. Programs
+    /// of Rust and Python ignore it; one that does not has to: no flag prevents it, as `MSG_NOSIGNAL` does for a send.
+    ///
+    /// # Cost
+    /// A system call for each read of up to 64 KiB, of up to 1 MiB that is not copied where the path is a wire, one for all bytes that arrived together, two for each change between
+    /// waiting and reading. None while nothing is held and nothing comes.
     ///
     /// # Errors
     /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path does not
     /// suit streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
-    pub fn bind(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
+    pub fn tcp(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
         let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);
         let seed = path.seed_set();
-        let live = Live::new(config.events, path)?;
+        let mut live = Live::new(config.events, path)?;
         for way in [Way::Up, Way::Down] {
             live.wan.direction(way).path().check_stream().map_err(invalid)?;
+            live.wan.direction_mut(way).keep_lost();
         }
         let listen = TcpListener::bind(config.listen)?;
         // The standard library lets 128 wait. Beyond that the kernel answers by SYN cookies, and resets some of those clients.
@@ -118,124 +109,116 @@ impl Relay {
         }
         listen.set_nonblocking(true)?;
         live.events.register(&listen, LISTEN, Interest::Readable)?;
-        Ok(Relay {
+        let edge = Streams {
             config,
             listen,
             local,
-            live,
             slots: Vec::new(),
             free: Vec::new(),
             reserved: None,
             accept_at: None,
             serial: 0,
             line: Default::default(),
+            repairs: Default::default(),
+            touched: Vec::new(),
             buffer: vec![0; READ].into(),
+            pipes: Pipes::new(),
             stats: StreamStats::default(),
             seed,
             toxics: Default::default(),
-        })
+        };
+        Ok(Relay { live, edge: Box::new(edge) })
+    }
+}
+
+impl Edge for Streams {
+    fn stats(&self) -> EdgeStats {
+        EdgeStats::Tcp(StreamStats { resent: self.repairs.iter().map(|way| way.resent).sum(), ..self.stats })
     }
 
-    /// Carries bytes until this time, or without end, or until a [watched](Self::watch) descriptor is readable. Bytes
-    /// on the path then stay there until it runs again.
-    ///
-    /// # Errors
-    /// None on a working system: errors of a connection are counted.
-    pub fn run(&mut self, until: Option<Timestamp>) -> io::Result<Ended> {
-        self.run_observed(until, |_| {})
+    fn local_addr(&self) -> Option<SocketAddr> {
+        Some(self.local)
     }
 
-    /// As [`run`](Self::run), and `observe` sees each piece that leaves the path.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_observed(
-        &mut self,
-        until: Option<Timestamp>,
-        observe: impl FnMut(&Carried),
-    ) -> io::Result<Ended> {
-        let stop = until.map(|until| self.live.stop_at(until));
-        let ended = self.run_until_stopped(observe);
-        stop.map(|stop| self.live.timers.cancel(stop));
-        ended
+    fn check(&self, path: &PathConfig) -> Result<(), PathError> {
+        path.check_stream()
     }
 
-    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check_stream`]; then nothing changes.
-    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
-        path.check_stream()?;
-        self.live.wan.set(self.live.now(), way, path)
-    }
-
-    /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check_stream`], of any path that the scenario leads to; then nothing changes.
-    pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
-        for way in [Way::Up, Way::Down] {
-            let mut paths = scenario.paths(way, self.path(way));
-            paths.try_for_each(|(_, path)| path.check_stream())?;
-        }
-        self.live.wan.play(self.live.now(), scenario)
-    }
-
-    /// Sets the [toxics](crate::toxic) of one direction, behind the path, for all connections from now on.
-    pub fn set_toxics(&mut self, way: Way, doses: Vec<Dose>) {
-        let now = self.live.now();
+    fn set_toxics(&mut self, live: &mut Live, way: Way, doses: Vec<Dose>) {
+        let now = live.now();
         for slot in 0..self.slots.len() as u32 {
             if let Some(connection) = &mut self.slots[slot as usize] {
                 connection.set_toxics(now, way, &doses);
                 connection.write(now, 1 - flow(way));
-                self.settle(slot);
+                self.update(live, slot);
             }
         }
         self.toxics[flow(way)] = doses;
     }
 
-    /// Returns the address that clients connect to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
+    /// Returns when there will be room for what waits, or something lost is sent again. On an idle link there is room when
+    /// something arrives, and the loop wakes for that anyway.
+    fn wakes_at(&self, live: &Live) -> Option<Timestamp> {
+        let ways = [Way::Up, Way::Down].into_iter().flat_map(|way| {
+            let (line, repairs) = (&self.line[flow(way)], &self.repairs[flow(way)]);
+            let waits = !line.is_empty() || repairs.waits();
+            let room = live.wan.direction(way).next_departure().filter(|_| waits);
+            room.into_iter().chain(repairs.poll_at())
+        });
+        ways.min()
     }
 
-    /// Returns the counters besides those of the path.
-    pub fn stats(&self) -> StreamStats {
-        self.stats
-    }
-
-    fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
-        loop {
-            let room = self.room_at();
-            match self.live.next(room)? {
-                Next::Ended(ended) => return Ok(ended),
-                Next::Ready { token, .. } if token == LISTEN.0 => self.accept(),
-                Next::Ready { token, readable, writable } => {
-                    self.serve((token / 2) as u32, (token % 2) as usize, readable, writable);
-                }
-                Next::Due(Event::Expiry(connection)) => self.expire(connection),
-                Next::Due(Event::Toxic(connection)) => self.let_through(connection),
-                Next::Due(Event::Accept) => self.accept_again(),
-                Next::Path => {}
-            }
-            self.deliver(&mut observe);
-            self.pump(Way::Up);
-            self.pump(Way::Down);
+    fn ready(&mut self, live: &mut Live, Ready { token, readable, writable }: Ready) {
+        if token == LISTEN.0 {
+            self.accept(live);
+        } else {
+            self.serve(live, (token / 2) as u32, (token % 2) as usize, readable, writable);
         }
     }
 
-    /// Returns when there will be room for the connections in line. On an idle link that is when something arrives, and
-    /// the loop wakes for that anyway.
-    fn room_at(&self) -> Option<Timestamp> {
-        let ways = [Way::Up, Way::Down].into_iter().filter(|&way| !self.line[flow(way)].is_empty());
-        ways.filter_map(|way| self.live.wan.direction(way).next_departure()).min()
+    fn due(&mut self, live: &mut Live, event: Event) {
+        match event {
+            Event::Expiry(connection) => self.expire(live, connection),
+            Event::Toxic(connection) => self.let_through(live, connection),
+            Event::Accept => self.accept_again(live),
+            Event::Path | Event::Stop | Event::Probe => {}
+        }
     }
 
-    fn accept(&mut self) {
+    fn send(&mut self, _: &mut Live, now: Timestamp, way: Way, delivery: Delivery<Packet>) {
+        let Packet::Piece(id, segment) = delivery.packet else { return };
+        let upstream = self.config.upstream;
+        match self.find(id).map(|connection| connection.arrive(now, way, segment, upstream)) {
+            None => return self.stats.stray += 1,
+            Some(outcome) => self.note_refused(outcome.is_err()),
+        }
+        let place = (id.slot, 1 - flow(way));
+        if !self.touched.contains(&place) {
+            self.touched.push(place);
+        }
+    }
+
+    /// Writes what has arrived, all bytes of a side at once, and refills the path.
+    fn settle(&mut self, live: &mut Live) -> io::Result<()> {
+        let now = live.now();
+        for (slot, side) in std::mem::take(&mut self.touched) {
+            if let Some(connection) = &mut self.slots[slot as usize] {
+                connection.write(now, side);
+            }
+            self.update(live, slot);
+        }
+        self.pump(live, Way::Up);
+        self.pump(live, Way::Down);
+        Ok(())
+    }
+}
+
+impl Streams {
+    fn accept(&mut self, live: &mut Live) {
         for _ in 0..BATCH {
             let accepted = self.reserve().and_then(|()| Ok(self.listen.accept()?.0));
             match accepted {
-                Ok(client) if self.stats.connections < self.config.limits.most => self.open(client),
+                Ok(client) if self.stats.connections < self.config.limits.most => self.open(live, client),
                 Ok(client) => {
                     self.stats.refused += 1;
                     reset(client);
@@ -247,7 +230,7 @@ impl Relay {
                         Some(TOO_MANY | TOO_MANY_IN_SYSTEM | NO_BUFFERS | NO_MEMORY)
                     );
                     if none_left {
-                        self.wait_for_descriptors();
+                        self.wait_for_descriptors(live);
                     }
                     return;
                 }
@@ -265,29 +248,29 @@ impl Relay {
     }
 
     /// Leaves clients in the kernel's queue until descriptors may be free.
-    fn wait_for_descriptors(&mut self) {
-        if self.accept_at.is_some() || self.live.events.deregister(&self.listen).is_err() {
+    fn wait_for_descriptors(&mut self, live: &mut Live) {
+        if self.accept_at.is_some() || live.events.deregister(&self.listen).is_err() {
             return;
         }
         self.stats.no_socket += 1;
         self.config.on_first_wait.take().into_iter().for_each(|tell| tell());
-        let again = self.now() + ACCEPT_AGAIN;
-        self.accept_at = Some(self.live.schedule(again, Slack::within(ACCEPT_AGAIN), Event::Accept));
+        let again = live.now() + ACCEPT_AGAIN;
+        self.accept_at = Some(live.schedule(again, Slack::within(ACCEPT_AGAIN), Event::Accept));
     }
 
-    fn accept_again(&mut self) {
+    fn accept_again(&mut self, live: &mut Live) {
         let Some(timer) = self.accept_at.take() else { return };
-        self.live.timers.cancel(timer);
+        live.timers.cancel(timer);
         // If it fails, no client can connect any more; watched descriptors must still be served.
-        let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
+        let _ = live.events.register(&self.listen, LISTEN, Interest::Readable);
     }
 
-    fn open(&mut self, client: TcpStream) {
+    fn open(&mut self, live: &mut Live, client: TcpStream) {
         if client.set_nonblocking(true).and_then(|()| client.set_nodelay(true)).is_err() {
             return;
         }
         let Some(towards) = self.reserved.take() else { return };
-        let now = self.now();
+        let now = live.now();
         self.serial += 1;
         self.stats.opened += 1;
         self.stats.connections += 1;
@@ -308,8 +291,8 @@ impl Relay {
             chains,
             self.config.ends_refused_in_order,
         ));
-        self.look_again(connection, now + self.config.limits.idle);
-        self.settle(slot);
+        self.look_again(live, connection, now + self.config.limits.idle);
+        self.update(live, slot);
     }
 
     /// Counts a connection refused by the upstream, and reports the first.
@@ -322,61 +305,37 @@ impl Relay {
     }
 
     /// Serves a ready socket.
-    fn serve(&mut self, slot: u32, side: usize, readable: bool, writable: bool) {
-        let now = self.live.now();
+    fn serve(&mut self, live: &mut Live, slot: u32, side: usize, readable: bool, writable: bool) {
+        let now = live.now();
         // The connection may just have gone: then the slot is empty, or holds one that is not ready.
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
         let refused = writable && connection.connected(side).is_err();
         // A peer that is only written to and has hung up is detected by writing.
         connection.write(now, side);
         if readable {
-            connection.read(now, side, self.config.limits.window, &mut self.buffer);
+            // What only passes may stay in the kernel.
+            let way = if side == 0 { Way::Up } else { Way::Down };
+            let path = live.wan.direction(way).path();
+            let most = usize::try_from(path.most_bytes).unwrap_or(usize::MAX);
+            let pipes = (!live.follows && path.is_wire()).then_some((&mut self.pipes, most));
+            connection.read(now, side, self.config.limits.window, &mut self.buffer, pipes);
         }
         self.note_refused(refused);
-        self.settle(slot);
-    }
-
-    /// Passes on at most a batch of what has arrived; the others are due after the next poll of the sources.
-    fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
-        let mut touched = Vec::new();
-        for _ in 0..BATCH {
-            let now = self.live.now();
-            let Some((way, delivery)) = self.live.wan.pop_due(now) else { break };
-            let (bytes, offered, due) = (delivery.bytes, delivery.offered, delivery.due);
-            observe(&Carried { way, bytes, offered, due, left: now });
-            let Chunk { connection: id, load } = delivery.packet;
-            let upstream = self.config.upstream;
-            match self.find(id).map(|connection| connection.arrive(now, way, load, upstream)) {
-                None => {
-                    self.stats.stray += 1;
-                    continue;
-                }
-                Some(outcome) => self.note_refused(outcome.is_err()),
-            }
-            let place = (id.slot, 1 - flow(way));
-            if !touched.contains(&place) {
-                touched.push(place);
-            }
-        }
-        let now = self.live.now();
-        for (slot, side) in touched {
-            if let Some(connection) = &mut self.slots[slot as usize] {
-                connection.write(now, side);
-            }
-            self.settle(slot);
-        }
+        self.update(live, slot);
     }
 
     /// Puts data on the path as long as there is room, a piece of each connection in turn.
-    fn pump(&mut self, way: Way) {
-        let Relay { live, slots, line, .. } = self;
-        let now = live.events.now();
+    fn pump(&mut self, live: &mut Live, way: Way) {
+        let Streams { slots, line, repairs, .. } = self;
+        let repairs = &mut repairs[flow(way)];
+        let (now, trip) = (live.events.now(), live.wan.round_trip());
         let direction = live.wan.direction_mut(way);
-        let path = direction.path();
-        let most = if path.bottleneck == Bottleneck::NONE { READ } else { SEGMENT };
-        let most = most.min(usize::try_from(path.most_bytes).unwrap_or(most));
+        while let Some((id, segment)) = repairs.pop_due(now, |bytes| direction.has_room_for(now, bytes)) {
+            direction.offer(now, segment.load.bytes(), Packet::Piece(id, segment));
+        }
+        let most = direction.path().longest_piece();
         let mut settled = Vec::new();
-        while let Some(&id) = line[flow(way)].front() {
+        while let Some(&id) = line[flow(way)].front().filter(|_| !repairs.waits()) {
             let connection = slots[id.slot as usize].as_mut().filter(|one| one.serial == id.serial);
             let Some(connection) = connection else {
                 line[flow(way)].pop_front();
@@ -387,10 +346,9 @@ impl Relay {
                 break;
             }
             line[flow(way)].pop_front();
-            if let Some(load) = flow_of.next_load(most) {
-                let bytes = load.bytes();
+            if let Some(segment) = flow_of.next_segment(most) {
                 // The room was checked before.
-                let _ = direction.offer(now, bytes, Chunk { connection: id, load });
+                let _ = direction.offer(now, segment.load.bytes(), Packet::Piece(id, segment));
             }
             if flow_of.waits() {
                 line[flow(way)].push_back(id);
@@ -399,13 +357,19 @@ impl Relay {
                 settled.push(id.slot);
             }
         }
-        settled.into_iter().for_each(|slot| self.settle(slot));
+        while let Some((left, packet)) = direction.pop_lost() {
+            if let Packet::Piece(id, segment) = packet {
+                repairs.add(left, trip, id, segment);
+            }
+        }
+        settled.into_iter().for_each(|slot| self.update(live, slot));
     }
 
     /// Updates a connection after any event: puts it in line, watches what it needs, or ends it.
-    fn settle(&mut self, slot: u32) {
-        let Relay { live, slots, line, config, .. } = self;
+    fn update(&mut self, live: &mut Live, slot: u32) {
+        let Streams { slots, line, config, pipes, .. } = self;
         let Some(connection) = slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        connection.emptied().for_each(|pipe| pipes.put_back(pipe));
         connection.watch(&live.events, slot, config.limits.window);
         let id = ConnectionId { slot, serial: connection.serial };
         let toxic_at = connection.next_toxic();
@@ -427,50 +391,51 @@ impl Relay {
                 self.stats.reset += 1;
             }
         }
-        self.remove(slot);
+        self.remove(live, slot);
     }
 
     /// Passes on what the toxics of a connection release.
-    fn let_through(&mut self, id: ConnectionId) {
-        let now = self.now();
+    fn let_through(&mut self, live: &mut Live, id: ConnectionId) {
+        let now = live.now();
         let Some(connection) = self.find(id) else { return };
         connection.toxic_at = None;
         connection.let_through(now);
         (0..2).for_each(|side| connection.write(now, side));
-        self.settle(id.slot);
+        self.update(live, id.slot);
     }
 
-    fn expire(&mut self, id: ConnectionId) {
-        let (now, idle) = (self.now(), self.config.limits.idle);
+    fn expire(&mut self, live: &mut Live, id: ConnectionId) {
+        let (now, idle) = (live.now(), self.config.limits.idle);
         let Some(connection) = self.find(id) else { return };
         let until = connection.moved + idle;
         if until > now {
-            return self.look_again(id, until);
+            return self.look_again(live, id, until);
         }
         connection.abort();
         self.stats.expired += 1;
-        self.remove(id.slot);
+        self.remove(live, id.slot);
     }
 
     /// Checks a connection again at a time; its exact end does not matter.
-    fn look_again(&mut self, id: ConnectionId, at: Timestamp) {
+    fn look_again(&mut self, live: &mut Live, id: ConnectionId, at: Timestamp) {
         let slack = Slack::within(self.config.limits.idle / 8);
-        let expiry = self.live.schedule(at, slack, Event::Expiry(id));
+        let expiry = live.schedule(at, slack, Event::Expiry(id));
         if let Some(connection) = self.find(id) {
             connection.expiry = Some(expiry);
         }
     }
 
-    fn remove(&mut self, slot: u32) {
+    fn remove(&mut self, live: &mut Live, slot: u32) {
         let Some(connection) = self.slots[slot as usize].take() else { return };
         let toxic = connection.toxic_at.map(|(timer, _)| timer);
         connection.expiry.into_iter().chain(toxic).for_each(|timer| {
-            self.live.timers.cancel(timer);
+            live.timers.cancel(timer);
         });
         self.free.push(slot);
         self.stats.connections -= 1;
+        self.pipes.forget(connection.piped());
         drop(connection);
-        self.accept_again();
+        self.accept_again(live);
     }
 
     fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
@@ -481,12 +446,8 @@ impl Relay {
 const LISTEN: Token = Token(1 << 62);
 /// Clients that may wait to be accepted; the kernel has a bound of its own, `net.core.somaxconn`, of 4,096 by default.
 const MOST_WAITING: i32 = 4_096;
-/// Connections, or pieces, per batch, so that each side gets its turn.
-const BATCH: usize = 64;
-/// The bytes of one read, and of a piece on an unlimited path.
+/// The bytes of one read.
 const READ: usize = 64 << 10;
-/// The bytes of a piece on a limited path: TCP's segment over Ethernet.
-const SEGMENT: usize = 1_448;
 /// The pause after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const TOO_MANY: i32 = rustix::io::Errno::MFILE.raw_os_error();

@@ -137,3 +137,32 @@ fn what_cannot_be_is_refused_before_it_begins() {
     assert_eq!(late, Err(PathError::Round { period: millis(60), last: millis(60) }));
     assert!(Scenario::default().repeat(millis(9)).is_err());
 }
+
+#[test]
+fn a_skipped_wait_brings_what_follows_sooner() {
+    let scenario = Scenario::default().at(millis(100), Some(Way::Up), Change::Delay(millis(1))).outage(
+        millis(200),
+        None,
+        millis(50),
+    );
+    let mut wan = Wan::builder().build::<()>().unwrap();
+    assert!(!wan.skip(at(5)));
+    wan.play(at(1_000), &scenario).unwrap();
+    assert!(wan.skip(at(1_030)));
+    let state = |wan: &Wan<()>, way, time| {
+        let path = wan.direction(way).path_at(at(time));
+        (path.delay, path.outage)
+    };
+    assert_eq!([1_029, 1_030].map(|time| state(&wan, Way::Up, time).0), [millis(0), millis(1)]);
+    for way in [Way::Up, Way::Down] {
+        assert_eq!(
+            [1_129, 1_130, 1_179, 1_180].map(|time| state(&wan, way, time).1),
+            [false, true, true, false]
+        );
+    }
+    for (time, out) in [(1_040, true), (1_041, false)] {
+        assert!(wan.skip(at(time)));
+        assert_eq!([Way::Up, Way::Down].map(|way| state(&wan, way, time).1), [out; 2]);
+    }
+    assert!(!wan.skip(at(1_042)));
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use softtimers_wan::{Direction, GilbertElliott, Jitter, Loss, PathConfig, Probability, Spread};
+use softtimers_wan::{Direction, FourStates, GilbertElliott, Jitter, Loss, PathConfig, Probability, Spread};
 
 use super::{at, drain, micros};
 
@@ -124,6 +124,61 @@ fn elliotts_states_lose_each_their_share() {
     let expected = bad * 0.4 + (1.0 - bad) * 0.01;
     let deviation = (expected * (1.0 - expected) / pairs).sqrt();
     assert!((both / pairs - expected).abs() < 4.0 * deviation, "{} is not {expected}", both / pairs);
+}
+
+/// netem's chain: without p32 bursts are geometric; losses of p14 are alone; and the share is the one that the changes give.
+#[test]
+fn four_states_lose_as_netems() {
+    let share = |per_million| Probability::per_million(per_million).unwrap();
+    let chain = FourStates { p31: share(300_000), ..FourStates::new(share(10_000)) };
+    let lost = losses(Loss::FourStates(chain), 1);
+    assert_distributed(&run_lengths(&lost, true), geometric(0.3), "bursts without pauses");
+    assert_distributed(&run_lengths(&lost, false), geometric(0.01), "gaps");
+    let alone = FourStates { p14: share(50_000), ..FourStates::new(Probability::NEVER) };
+    let lost = losses(Loss::FourStates(alone), 2);
+    assert_eq!(run_lengths(&lost, true)[1..].iter().sum::<u64>(), 0, "each is alone");
+    assert_distributed(&run_lengths(&lost, false), geometric(0.05), "between");
+    let all = FourStates {
+        p31: share(200_000),
+        p32: share(100_000),
+        p23: share(250_000),
+        p14: share(5_000),
+        p13: share(20_000),
+    };
+    for (chain, mean) in [
+        (FourStates::new(share(30_000)), 0.03),
+        (alone, 0.05 / 1.05),
+        (all, (0.1 + 0.005) / (1.0 + 0.1 + 0.04 + 0.005)),
+        (FourStates { p31: Probability::NEVER, ..all }, 0.25 / 0.35),
+    ] {
+        assert!((chain.mean() - mean).abs() < 1e-9, "{chain:?}: {}", chain.mean());
+        let lost = losses(Loss::FourStates(chain), 3);
+        let count = lost.iter().filter(|lost| **lost).count() as f64 / PACKETS as f64;
+        // Bursts are short beside the run: some ten packets count as one.
+        let deviation = (mean * (1.0 - mean) * 20.0 / PACKETS as f64).sqrt();
+        assert!((count - mean).abs() < 4.0 * deviation, "{chain:?}: {count} is not {mean}");
+    }
+}
+
+#[test]
+fn four_states_that_cannot_be_are_refused() {
+    let share = |percent: u32| Probability::per_million(percent * 10_000).unwrap();
+    let usual = FourStates::new(share(1));
+    for (chain, message) in [
+        (FourStates { p32: share(2), ..usual }, "P31 and P32 are 0.99 and 0.02; together they are at most 1"),
+        (
+            FourStates { p14: Probability::ALWAYS, ..usual },
+            "P13 and P14 are 0.01 and 1; together they are at most 1",
+        ),
+    ] {
+        let mut direction = Direction::<()>::new(PathConfig::default(), 1).unwrap();
+        let path = PathConfig::default().loss(Loss::FourStates(chain));
+        assert_eq!(path.check().unwrap_err().to_string(), message);
+        assert!(Direction::<()>::new(path.clone(), 1).is_err());
+        assert!(direction.set(at(0), path).is_err() && direction.path().loss == Loss::None);
+    }
+    let all = FourStates { p32: share(1), p14: share(99), ..usual };
+    assert_eq!(PathConfig::default().loss(Loss::FourStates(all)).check(), Ok(()));
 }
 
 /// Each late packet is overtaken, and no other: as many are reordered as were to be late.

@@ -23,7 +23,7 @@ use softtimers_trials::result::Table;
 use super::Quick;
 use super::reference::{self, Reference};
 use crate::bench::Done;
-use softtimers_trials::turns::{self, Contest};
+use softtimers_contest::turns::{self, Contest};
 
 /// Long compared with the longest interval between trigger states, short compared with the machine's drift.
 const TURN: Duration = Duration::from_millis(100);

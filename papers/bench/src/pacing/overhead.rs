@@ -14,8 +14,8 @@ use softtimers_trials::result::Table;
 
 use super::Quick;
 use crate::bench::Done;
-use softtimers_trials::events::{Contests, PLAIN};
-use softtimers_trials::turns::{TURN, engine};
+use softtimers_contest::events::{Contests, PLAIN};
+use softtimers_contest::turns::{TURN, engine};
 
 /// The paper's 10 and 20 µs, and two at which today's signals keep up, so that the means match.
 const INTERVALS: [u64; 4] = [10, 20, 50, 100];
@@ -105,10 +105,10 @@ fn contenders(rate: Rate) -> [Contender; CONTENDERS] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers_contest::turns::Contest;
     use softtimers_load::send::SendStats;
     use softtimers_load::turns::Share;
     use softtimers_trials::bar::Verdict;
-    use softtimers_trials::turns::Contest;
 
     fn contest(work: [f64; CONTENDERS]) -> Contest<CONTENDERS> {
         let events = [0.0, 0.0, 200_000.0, 50_000.0, 50_000.0, 40_000.0];

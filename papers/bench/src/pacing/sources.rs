@@ -26,7 +26,7 @@ use softtimers_trials::result::{Cell, Table};
 
 use super::Quick;
 use crate::bench::Done;
-use softtimers_trials::turns;
+use softtimers_contest::turns;
 
 const TURN: Duration = Duration::from_millis(100);
 const CONTENDERS: usize = 4;

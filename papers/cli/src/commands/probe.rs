@@ -14,6 +14,7 @@ mod companion;
 mod cost;
 mod fields;
 mod run;
+mod series;
 mod show;
 mod stats;
 mod table;

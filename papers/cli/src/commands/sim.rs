@@ -6,6 +6,7 @@
 
 pub(crate) mod args;
 mod build;
+mod common;
 pub(crate) mod machine;
 mod merge;
 pub(crate) mod registry;

@@ -89,6 +89,26 @@ fn without_its_largest_source_the_mean_interval_grows_most() {
     assert!(cpu["interval_ns"]["p50"].as_f64() < Some(with), "{cpu}");
 }
 
+/// Figure 3 as a series over time.
+#[test]
+fn medians_over_time_are_drawn() {
+    let page = std::env::temp_dir().join(format!("softtimers-medians-{}.html", std::process::id()));
+    let mut probe = command("probe --cpu 0 --duration 500ms --json --series");
+    let Some(output) = possible(probe.arg(&page).output().unwrap()) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let html = fs::read_to_string(&page).unwrap();
+    let windows = object(&output)["cpus"][0]["median_1ms_ns"]["count"].as_u64().unwrap();
+    assert!(
+        windows > 0 && html.contains("CPU 0, from 0 s") && html.contains("windows of 10 ms"),
+        "{windows}"
+    );
+    // A row of the figure's numbers for each window.
+    assert!(html.matches("<tr>").count() as u64 >= windows, "{windows} windows");
+    let again = command("probe --cpu 0 --duration 100ms --series").arg(&page).output().unwrap();
+    fs::remove_file(&page).unwrap();
+    assert!(refusal(&again, 2).contains("--force overwrites it"));
+}
+
 #[test]
 fn a_command_that_fails_is_reported_and_told() {
     let Some(output) = possible(command("probe --json -- false").output().unwrap()) else { return };

@@ -59,13 +59,6 @@ pub(crate) struct Cooling {
     pub(crate) most: Duration,
 }
 
-impl Cooling {
-    fn after(self, debt: u64, nanos_away: u64) -> u64 {
-        let evicted = u128::from(nanos_away) * u128::from(self.share) / 1_000;
-        debt.saturating_add(u64::try_from(evicted).unwrap_or(u64::MAX)).min(nanos(self.most))
-    }
-}
-
 impl TaskConfig {
     pub(crate) const fn interrupt(level: Level) -> Self {
         let cooling = Cooling { share: 0, most: Duration::ZERO };
@@ -97,10 +90,14 @@ pub(crate) enum Dispatched {
 /// A CPU with its tasks.
 ///
 /// # Cost
-/// O(tasks) for each dispatch; nothing is allocated after set-up.
+/// O(1) for each dispatch; nothing is allocated after set-up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Processor {
     tasks: Vec<Task>,
+    /// The tasks by level, highest first, and among equals as they were added.
+    ranked: Vec<usize>,
+    /// A bit for each task that has work, at its rank.
+    ready: u64,
     running: Option<usize>,
     /// When the running task got the CPU; nanoseconds, as all times below.
     since: u64,
@@ -114,7 +111,14 @@ pub(crate) struct Processor {
 
 #[derive(Clone, Debug)]
 struct Task {
-    config: TaskConfig,
+    level: Level,
+    thread: bool,
+    /// The costs of its configuration.
+    switch: u64,
+    pollution: u64,
+    share: u64,
+    most: u64,
+    rank: usize,
     /// The remaining time of its piece of work.
     left: Option<u64>,
     interrupted: bool,
@@ -136,9 +140,23 @@ impl Processor {
     }
 
     /// Adds an idle task.
+    ///
+    /// # Panics
+    /// If a task has work already, or there are 64.
     pub(crate) fn add(&mut self, config: TaskConfig) -> TaskId {
+        assert!(self.ready == 0 && self.tasks.len() < 64, "all tasks are added first");
+        let TaskConfig { level, switch, pollution, cooling, thread } = config;
+        let rank = self.tasks.iter().filter(|task| task.level >= level).count();
+        self.tasks.iter_mut().filter(|task| task.rank >= rank).for_each(|task| task.rank += 1);
+        self.ranked.insert(rank, self.tasks.len());
         self.tasks.push(Task {
-            config,
+            level,
+            thread,
+            switch: nanos(switch),
+            pollution: nanos(pollution),
+            share: cooling.share,
+            most: nanos(cooling.most),
+            rank,
             left: None,
             interrupted: false,
             cost: 0,
@@ -158,9 +176,10 @@ impl Processor {
     /// If it has work already.
     #[inline]
     pub(crate) fn give(&mut self, task: TaskId, work: Duration) {
-        let left = &mut self.tasks[task.0 as usize].left;
-        assert!(left.is_none(), "the task has work already");
-        *left = Some(u64::try_from(work.as_nanos()).unwrap_or(ENDLESS));
+        let task = &mut self.tasks[task.0 as usize];
+        assert!(task.left.is_none(), "the task has work already");
+        task.left = Some(nanos(work));
+        self.ready |= 1 << task.rank;
     }
 
     /// Returns whether a task is idle.
@@ -195,14 +214,15 @@ impl Processor {
         self.preempt(now);
         let task = &mut self.tasks[best];
         let mut cost = 0;
-        if task.config.thread {
+        if task.thread {
             if task.interrupted {
-                cost = nanos(task.config.pollution);
+                cost = task.pollution;
             } else if self.current != Some(best) {
-                cost = nanos(task.config.switch);
+                cost = task.switch;
             }
             if task.interrupted || self.current.is_some_and(|other| other != best) {
-                task.debt = task.config.cooling.after(task.debt, now - task.ran_until);
+                let evicted = (now - task.ran_until).saturating_mul(task.share) / 1_000;
+                task.debt = task.debt.saturating_add(evicted).min(task.most);
             }
             self.current = Some(best);
         }
@@ -230,6 +250,7 @@ impl Processor {
         let task = &mut self.tasks[index];
         task.spent += now.as_nanos() - self.since;
         task.left = None;
+        self.ready &= !(1 << task.rank);
         task.debt -= task.cold;
         task.ran_until = now.as_nanos();
         self.running = None;
@@ -255,19 +276,12 @@ impl Processor {
     /// added first.
     #[inline]
     fn best(&self) -> Option<usize> {
-        let holder = self.running.or(self.holder);
-        let mut best: Option<(Level, usize)> = None;
-        for (index, task) in self.tasks.iter().enumerate() {
-            let level = task.config.level;
-            let better = match best {
-                None => true,
-                Some((other, _)) => level > other || (level == other && holder == Some(index)),
-            };
-            if task.left.is_some() && better {
-                best = Some((level, index));
-            }
-        }
-        best.map(|(_, index)| index)
+        let first = *self.ranked.get(self.ready.trailing_zeros() as usize)?;
+        let equal = |holder: &usize| {
+            let (holder, first) = (&self.tasks[*holder], &self.tasks[first]);
+            holder.left.is_some() && holder.level == first.level
+        };
+        Some(self.running.or(self.holder).filter(equal).unwrap_or(first))
     }
 
     fn preempt(&mut self, now: u64) {

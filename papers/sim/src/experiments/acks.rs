@@ -11,6 +11,7 @@ use std::time::Duration;
 use softtimers_core::{AckPacer, Timestamp};
 
 use super::slow_link::{MBIT, capacity};
+use crate::choice::choices;
 use crate::engine::path::ack_receiver::AckReceiver;
 use crate::engine::path::{Answer, Path};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
@@ -24,12 +25,7 @@ pub(crate) static ACKS: Experiment = Experiment {
               trip, one ACK releases the whole window. Nothing is lost: the longest queue is the buffer that \
               a router would need.",
     parameters: &[
-        Parameter::choice_or(
-            "answer",
-            "The sender's answer to a big ACK",
-            &["self-clocked", "paced", "maxburst", "window-cut"],
-            "paced",
-        ),
+        Parameter::choice_or::<ToBigAck>("answer", "The sender's answer to a big ACK", "paced"),
         Parameter::time(
             "away",
             "How long the application does not read",
@@ -86,8 +82,26 @@ const PAPERS: crate::constants::Acks = crate::constants::Machine::PAPERS.acks;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 
 const MAXBURST: Need =
-    Need { with: "answer maxburst", met: |parameters| parameters.choice("answer") == "maxburst" };
-const PACED: Need = Need { with: "answer paced", met: |parameters| parameters.choice("answer") == "paced" };
+    Need { with: "answer maxburst", met: |parameters| answer(parameters) == ToBigAck::MaxBurst };
+const PACED: Need = Need { with: "answer paced", met: |parameters| answer(parameters) == ToBigAck::Paced };
+
+choices! {
+    /// The sender's answer to a big ACK.
+    enum ToBigAck {
+        /// The whole window at once.
+        SelfClocked = "self-clocked",
+        /// One packet after another.
+        Paced = "paced",
+        /// At most a few packets for each ACK.
+        MaxBurst = "maxburst",
+        /// A smaller window.
+        WindowCut = "window-cut",
+    }
+}
+
+fn answer(parameters: &Parameters) -> ToBigAck {
+    parameters.choice("answer")
+}
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let (away, period) = (parameters.time("away"), parameters.time("period"));
@@ -98,11 +112,11 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 }
 
 fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
-    let answer = match parameters.choice("answer") {
-        "self-clocked" => Answer::SelfClocked,
-        "maxburst" => Answer::MaxBurst(parameters.count("maxburst")),
-        "window-cut" => Answer::CutWindow,
-        _ => Answer::Paced(AckPacer::new().with_burst_interval(parameters.time("burst"))),
+    let answer = match answer(parameters) {
+        ToBigAck::SelfClocked => Answer::SelfClocked,
+        ToBigAck::MaxBurst => Answer::MaxBurst(parameters.count("maxburst")),
+        ToBigAck::WindowCut => Answer::CutWindow,
+        ToBigAck::Paced => Answer::Paced(AckPacer::new().with_burst_interval(parameters.time("burst"))),
     };
     let (away, period) = (parameters.time("away"), parameters.time("period"));
     check(parameters)?;
@@ -128,7 +142,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
     let found = path.run(start, start + duration, steps);
     let carried = found.acknowledged as f64 * link.as_secs_f64() / duration.as_secs_f64();
     Ok(vec![vec![
-        parameters.choice("answer").into(),
+        parameters.word("answer").into(),
         carried.into(),
         found.longest_queue.into(),
         found.acks.into(),

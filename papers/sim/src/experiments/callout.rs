@@ -23,6 +23,7 @@ use std::time::Duration;
 pub use delta_list::{Callout, DeltaList};
 
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
+use facility::Kernel;
 use machine::CalloutMachine;
 
 /// The cost of a set and a cancel by the number of timers, in the old list and on a wheel.
@@ -62,10 +63,9 @@ pub(crate) static CALLOUT: Experiment = Experiment {
 
 const PAPERS: crate::constants::Callout = crate::constants::Machine::PAPERS.callout;
 const PARAMETERS: &[Parameter] = &[
-    Parameter::choice_or(
+    Parameter::choice_or::<Kernel>(
         "kernel",
         "The old list; the wheel, by function and argument; the wheel, by handle",
-        &["old", "hash", "handles"],
         "hash",
     ),
     Parameter::count("outstanding", "Timers that are outstanding all the time", 0..=1_000_000, 1_000),
@@ -136,9 +136,9 @@ const PAPER: [(u64, [f64; 3]); 6] = [
 ];
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
-    let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
+    let outstanding = parameters.count("outstanding");
     let (timers, iterations) = (timers(parameters), parameters.count("iterations"));
-    if kernel == "old" && timers * iterations > MOST_PASSED {
+    if parameters.choice::<Kernel>("kernel") == Kernel::Old && timers * iterations > MOST_PASSED {
         return Err(RunError::new(format_args!(
             "kernel old with outstanding {outstanding} passes them {iterations} times; outstanding times iterations is at \
              most {MOST_PASSED}"
@@ -159,7 +159,7 @@ fn timers(parameters: &Parameters) -> u64 {
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
-    let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
+    let outstanding = parameters.count("outstanding");
     let (timers, iterations) = (timers(parameters), parameters.count("iterations"));
     let buckets = parameters.limit("buckets").unwrap_or_else(|| timers.next_power_of_two());
     let mut machine = CalloutMachine::new(parameters, buckets);
@@ -175,11 +175,17 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         && parameters.time("answer").is_zero();
     let row = PAPER.iter().find(|(of, _)| as_in_paper && *of == outstanding);
     let paper = row.map(|(_, seconds)| {
-        seconds[["old", "hash", "handles"].iter().position(|of| *of == kernel).unwrap_or(0)] * 100.0
+        let [old, hash, handles] = *seconds;
+        let seconds = match parameters.choice("kernel") {
+            Kernel::Old => old,
+            Kernel::Hash => hash,
+            Kernel::Handles => handles,
+        };
+        seconds * 100.0
     });
     let scanned = parameters.limit("steps").unwrap_or(u64::MAX).min(machine.occupancy.longest());
     Ok(vec![vec![
-        kernel.into(),
+        parameters.word("kernel").into(),
         outstanding.into(),
         each.into(),
         paper.into(),

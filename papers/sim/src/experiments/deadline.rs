@@ -16,6 +16,7 @@ use std::time::Duration;
 use softtimers_core::{Alarm, Config, Histogram, Slack, SoftTimers, Timestamp, TriggerState};
 
 use super::trigger_states;
+use crate::choice::choices;
 use crate::engine::host::{Hardware, Host, States};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
@@ -35,10 +36,9 @@ pub(crate) static DEADLINE: Experiment = Experiment {
             Duration::from_micros(1)..=Duration::from_secs(1),
             Duration::from_micros(10),
         ),
-        Parameter::choice(
+        Parameter::choice::<Behind>(
             "hardware",
             "The timer is set at every change, as in the paper; only when necessary, as in this library; or a tick without deadlines",
-            &["each", "lazy", "tick"],
         ),
         Parameter::time(
             "interval",
@@ -46,10 +46,9 @@ pub(crate) static DEADLINE: Experiment = Experiment {
             Duration::ZERO..=Duration::from_secs(1),
             Duration::ZERO,
         ),
-        Parameter::choice(
+        Parameter::choice::<AfterInterrupt>(
             "after-interrupt",
             "The next event after one that the hardware fired: due from the next trigger state, or from then",
-            &["state", "now"],
         )
         .needs(STATES),
         Parameter::time(
@@ -101,7 +100,33 @@ const MODELLED: Need = Need {
 };
 const STATES: Need = Need { with: "idle no", met: |parameters| !parameters.is_on("idle") };
 const SET: Need =
-    Need { with: "hardware each or lazy", met: |parameters| parameters.choice("hardware") != "tick" };
+    Need { with: "hardware each or lazy", met: |parameters| behind(parameters) != Behind::Tick };
+
+choices! {
+    /// The hardware timer behind the trigger states.
+    enum Behind {
+        /// Set at every change, as in the paper.
+        Each = "each",
+        /// Set only when necessary.
+        Lazy = "lazy",
+        /// Periodic, without deadlines.
+        Tick = "tick",
+    }
+}
+
+choices! {
+    /// When the next event is due after one that the hardware fired.
+    enum AfterInterrupt {
+        /// From the next trigger state on.
+        State = "state",
+        /// From then on.
+        Now = "now",
+    }
+}
+
+fn behind(parameters: &Parameters) -> Behind {
+    parameters.choice("hardware")
+}
 
 const PAPERS: crate::constants::Deadline = crate::constants::Machine::PAPERS.deadline;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
@@ -112,20 +137,21 @@ const PAPER: [(u64, Option<f64>, f64); 3] = [(10, Some(0.263), 0.046), (20, None
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (deadline, interval) = (parameters.time("deadline"), parameters.time("interval"));
-    let hardware = parameters.choice("hardware");
-    let (behind, slack) = match hardware {
+    let kind = behind(parameters);
+    let (hardware, slack) = match kind {
         // The period is independent of due times.
-        "tick" => {
+        Behind::Tick => {
             let phase = streams.of("phase").below(deadline.as_nanos() as u64);
             (Hardware::Tick(Timestamp::from_nanos(phase), deadline), Slack::DEFERRABLE)
         }
-        "lazy" => (Hardware::OneShot(Alarm::new()), Slack::within(deadline)),
-        _ => (Hardware::Register(None), Slack::within(deadline)),
+        Behind::Lazy => (Hardware::OneShot(Alarm::new()), Slack::within(deadline)),
+        Behind::Each => (Hardware::Register(None), Slack::within(deadline)),
     };
     let states = trigger_states::chosen(parameters, streams)?;
-    let from_state = parameters.choice("after-interrupt") == "state" && !matches!(states, States::None);
+    let after: AfterInterrupt = parameters.choice("after-interrupt");
+    let from_state = after == AfterInterrupt::State && !matches!(states, States::None);
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
-    let mut host = Host::new(SoftTimers::new(nanosecond), states, behind);
+    let mut host = Host::new(SoftTimers::new(nanosecond), states, hardware);
     host.timers.schedule(Timestamp::ZERO, interval, slack, TimerEvent::Work);
     let mut expired = 0u64;
     let (mut fired_events, end) = (0u64, Timestamp::ZERO + parameters.time("duration"));
@@ -150,9 +176,9 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let seconds = parameters.time("duration").as_secs_f64();
     let micros = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64 / 1e3);
     let paper = PAPER.iter().find(|(micros, ..)| deadline == Duration::from_micros(*micros));
-    let paper = paper.filter(|_| hardware == "each" && from_state);
+    let paper = paper.filter(|_| kind == Behind::Each && from_state);
     Ok(vec![vec![
-        hardware.into(),
+        parameters.word("hardware").into(),
         deadline.into(),
         (fired_events as f64 / seconds).into(),
         (expired as f64 / events).into(),

@@ -32,10 +32,10 @@ pub(crate) static FRAMERATE: Experiment = Experiment {
     parameters: &[
         Parameter::count("fps", "Target frames a second", 1..=100_000, 60),
         Parameter::limit("hz", "Ticks a second; none: smart timers", 1..=1_000_000, Some(100)),
-        Parameter::choice(
+        Parameter::choice_or::<bool>(
             "extra-tick",
             "A sleep takes a tick more, because the kernel does not know how much of the current tick has passed",
-            &["yes", "no"],
+            "yes",
         )
         .needs(TICKS),
         Parameter::time(
@@ -79,7 +79,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         None => (nanosecond, Hardware::OneShot(Alarm::new()), Slack::within(parameters.time("slack")), None),
         Some(hz) => {
             let period = Rate::per_second(hz).map_err(RunError::new)?.interval();
-            let extra = parameters.choice("extra-tick") == "yes";
+            let extra = parameters.is_on("extra-tick");
             let step = if extra { period } else { Duration::ZERO };
             let tick = Hardware::Tick(Timestamp::ZERO + period, period);
             (nanosecond.clock_step(step), tick, Slack::DEFERRABLE, Some(period))

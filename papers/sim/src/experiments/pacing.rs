@@ -19,6 +19,7 @@ use softtimers_core::{
 };
 
 use super::trigger_states;
+use crate::choice::choices;
 use crate::engine::host::{Hardware, Host, States};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
@@ -55,10 +56,9 @@ const PARAMETERS: &[Parameter] = &[
         1,
     )
     .needs(CATCHES_UP),
-    Parameter::choice(
+    Parameter::choice::<Option<Strategy>>(
         "strategy",
         "How the next packet is scheduled: the paper's rule, this library's, two that the paper warns of, or no soft timer",
-        &["two-speed", "exact-deadline", "fixed-series", "relative", "interrupts"],
     ),
     Parameter::count("flows", "Number of paced flows", 1..=100_000, 1),
     Parameter::real(
@@ -124,7 +124,7 @@ const PAPER: [(u64, Option<u64>, f64); 7] = [
 
 const CATCHES_UP: Need = Need {
     with: "strategy two-speed or exact-deadline",
-    met: |parameters| ["two-speed", "exact-deadline"].contains(&parameters.choice("strategy")),
+    met: |parameters| matches!(strategy(parameters), Some(Strategy::TwoSpeed | Strategy::ExactDeadline)),
 };
 const SEVERAL: Need = Need { with: "several flows", met: |parameters| parameters.count("flows") > 1 };
 const MODELLED: Need = Need {
@@ -139,25 +139,31 @@ const SOFT: Need = Need { with: "a strategy of soft timers", met: is_soft };
 const INTERRUPTS: Need = Need { with: "strategy interrupts", met: |parameters| !is_soft(parameters) };
 
 fn is_soft(parameters: &Parameters) -> bool {
-    parameters.choice("strategy") != "interrupts"
+    strategy(parameters).is_some()
+}
+
+/// The rule for the next packet; none with the hardware timer.
+fn strategy(parameters: &Parameters) -> Option<Strategy> {
+    parameters.choice("strategy")
+}
+
+choices! {
+    Option<Strategy>:
+    "two-speed" => Some(Strategy::TwoSpeed),
+    "exact-deadline" => Some(Strategy::ExactDeadline),
+    "fixed-series" => Some(Strategy::FixedSeries),
+    "relative" => Some(Strategy::Relative),
+    "interrupts" => None,
 }
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
-    if !is_soft(parameters) {
-        return interrupts::enabled_mean(parameters).map(drop);
-    }
+    let Some(strategy) = strategy(parameters) else { return interrupts::enabled_mean(parameters).map(drop) };
     trigger_states::chosen(parameters, Streams::new(0))?;
-    targets(parameters).try_for_each(|target| clock(parameters, target).map(drop))
+    targets(parameters).try_for_each(|target| clock(parameters, strategy, target).map(drop))
 }
 
 /// The clock of one flow.
-fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunError> {
-    let strategy = match parameters.choice("strategy") {
-        "exact-deadline" => Strategy::ExactDeadline,
-        "fixed-series" => Strategy::FixedSeries,
-        "relative" => Strategy::Relative,
-        _ => Strategy::TwoSpeed,
-    };
+fn clock(parameters: &Parameters, strategy: Strategy, target: Duration) -> Result<RateClock, RunError> {
     let config = PaceConfig {
         burst_interval: Some(parameters.time("burst")),
         catch_up: CatchUp::ALL,
@@ -170,28 +176,25 @@ fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunErro
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (target, burst) = (parameters.time("target"), parameters.time("burst"));
-    let strategy = parameters.choice("strategy");
-    let interrupts = strategy == "interrupts";
-    let found = if interrupts {
-        interrupts::run(parameters, streams, steps)?
-    } else {
-        soft(parameters, streams, steps)?
+    let strategy = strategy(parameters);
+    let found = match strategy {
+        None => interrupts::run(parameters, streams, steps)?,
+        Some(strategy) => soft(parameters, strategy, streams, steps)?,
     };
-    let as_in_paper = ["two-speed", "exact-deadline", "interrupts"].contains(&strategy)
+    let as_in_paper = matches!(strategy, None | Some(Strategy::TwoSpeed | Strategy::ExactDeadline))
         && found.flows.len() == 1
         && parameters.count("train") == 1
         && parameters.trace("states").is_none();
     let paper = PAPER.iter().filter(|_| as_in_paper).find(|(of, at, _)| {
-        Duration::from_micros(*of) == target
-            && at.map(Duration::from_micros) == (!interrupts).then_some(burst)
+        Duration::from_micros(*of) == target && at.map(Duration::from_micros) == strategy.map(|_| burst)
     });
     let seconds = parameters.time("duration").as_secs_f64();
     let worst = found.flows.iter().map(|flow| flow.miss(parameters.time("duration"))).fold(0.0, f64::max);
     let gaps = Gaps::of(&found.flows);
     Ok(vec![vec![
-        strategy.into(),
+        parameters.word("strategy").into(),
         target.into(),
-        (!interrupts).then_some(burst).into(),
+        strategy.map(|_| burst).into(),
         gaps.mean.into(),
         paper.map(|&(.., mean)| mean).into(),
         gaps.deviation.into(),
@@ -280,7 +283,12 @@ impl Gaps {
 }
 
 /// Runs flows whose packets leave at trigger states.
-fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
+fn soft(
+    parameters: &Parameters,
+    strategy: Strategy,
+    streams: Streams,
+    steps: &Steps,
+) -> Result<PacingStats, RunError> {
     let states = trigger_states::chosen(parameters, streams)?;
     // Only trigger states, as in the paper; a program without trigger states needs the timer for all packets.
     let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
@@ -289,7 +297,7 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Paci
     let mut flows = vec![];
     let mut phases = streams.of("phases");
     for target in targets(parameters) {
-        let mut clock = clock(parameters, target)?;
+        let mut clock = clock(parameters, strategy, target)?;
         // A single flow begins at once; several begin at different times.
         let phase = phases.below(target.as_nanos() as u64);
         let start = if parameters.count("flows") == 1 { 0 } else { phase };

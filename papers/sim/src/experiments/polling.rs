@@ -17,7 +17,9 @@
 //! the rate of the answers. The overhead of a packet depends on that rate, so the rate is found by a few
 //! runs, each at the rate that the previous one left time for.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use softtimers_core::Pattern;
@@ -25,10 +27,11 @@ use softtimers_core::{Rate, RateError, Timestamp, Trace};
 use softtimers_poll::readings::Costs;
 use softtimers_poll::{Aggregation, AggregationConfig, AnyPolicy, Interrupts, Preset};
 
+use crate::choice::choices;
 use crate::engine::arrivals;
 use crate::engine::arrivals::Arrival;
 use crate::engine::receiver::{ReceiveStats, Receiver, Settling, Timing};
-use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// The gain of polls over interrupts, by the target number of packets in each poll.
 pub(crate) static POLLING: Experiment = Experiment {
@@ -40,16 +43,8 @@ pub(crate) static POLLING: Experiment = Experiment {
               text gives gains of 3 to 25% for Table XII, more for the faster server; the CPU time of a \
               request was chosen to give gains in that range.",
     parameters: &[
-        Parameter::choice(
-            "server",
-            "apache: a process for each connection; flash: one loop",
-            &["apache", "flash"],
-        ),
-        Parameter::choice(
-            "protocol",
-            "http: a connection for each request; p-http: many on one",
-            &["http", "p-http"],
-        ),
+        Parameter::choice::<Design>("server", "apache: a process for each connection; flash: one loop"),
+        Parameter::choice::<Protocol>("protocol", "http: a connection for each request; p-http: many on one"),
         Parameter::count("quota", "target number of packets in each poll (section 4.2)", 1..=1_000, 5),
         Parameter::time(
             "interrupt",
@@ -98,6 +93,26 @@ const PAPERS: crate::constants::Polling = crate::constants::Machine::PAPERS.poll
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(1);
 
+choices! {
+    /// The structure of a server.
+    enum Design {
+        /// A process for each connection.
+        Apache = "apache",
+        /// One loop.
+        Flash = "flash",
+    }
+}
+
+choices! {
+    /// The use of connections.
+    enum Protocol {
+        /// One for each request.
+        Http = "http",
+        /// Many requests on one.
+        PHttp = "p-http",
+    }
+}
+
 /// A server, as far as packets concern it.
 #[derive(Clone, Copy, Debug)]
 struct Server {
@@ -113,13 +128,13 @@ impl Server {
     fn of(parameters: &Parameters) -> Self {
         let of = &parameters.machine().polling;
         let (request, pollution) = match parameters.choice("server") {
-            "flash" => (of.flash_request, of.flash_pollution),
-            _ => (of.apache_request, of.apache_pollution),
+            Design::Flash => (of.flash_request, of.flash_pollution),
+            Design::Apache => (of.apache_request, of.apache_pollution),
         };
         match parameters.choice("protocol") {
             // Neither set-up nor end of a connection: a request, five segments, the ACKs of every second one.
-            "p-http" => Server { request: request / 2, packets: of.p_http_packets, pollution },
-            _ => Server { request, packets: of.http_packets, pollution },
+            Protocol::PHttp => Server { request: request / 2, packets: of.p_http_packets, pollution },
+            Protocol::Http => Server { request, packets: of.http_packets, pollution },
         }
     }
 
@@ -141,17 +156,18 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
     let server = Server::of(parameters);
-    let (interrupts, base, begun) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
+    let interrupts = by_interrupts(&server, parameters, streams, steps)?;
+    let base = interrupts.1;
     let quota = parameters.count_u32("quota");
-    let (polls, rate, settled) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
+    let polls = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
     // A recording has no warm-up that could be left out.
     let is_synthetic = parameters.trace("trace").is_none();
-    let row = |quota: u32, account: &ReceiveStats, rate: f64, settled: &Settling| -> Row {
+    let row = |quota: u32, (account, rate, settled): Found| -> Row {
         let looks = account.interrupts + account.polls;
         let per_look = account.packets() as f64 / looks.max(1) as f64;
         vec![
-            parameters.choice("server").into(),
-            parameters.choice("protocol").into(),
+            parameters.word("server").into(),
+            parameters.word("protocol").into(),
             quota.into(),
             rate.into(),
             (rate / base - 1.0).into(),
@@ -160,13 +176,43 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
             account.overhead_us().into(),
             account.delay_us().into(),
             Value::Real(account.longest_delay.as_nanos() as f64 / 1e3),
-            settled.settled().filter(|_| is_synthetic).into(),
+            settled.filter(|_| is_synthetic).into(),
         ]
     };
-    let interrupts = row(0, &interrupts, base, &begun);
-    let polls = row(quota, &polls, rate, &settled);
     // The baseline appears once, beside the smallest quota.
-    Ok(if quota == 1 { vec![interrupts, polls] } else { vec![polls] })
+    let baseline = (quota == 1).then(|| row(0, interrupts));
+    Ok(baseline.into_iter().chain([row(quota, polls)]).collect())
+}
+
+/// What a run finds: the receiver's stats, the rate of answers, and the packet from which on it is steady.
+type Found = (ReceiveStats, f64, Option<u64>);
+
+/// The latest runs by interrupts, which are the same for each quota, by parameters and seed.
+static BY_INTERRUPTS: Mutex<VecDeque<(Parameters, u64, Found)>> = Mutex::new(VecDeque::new());
+/// More than the seeds of a point, which are run before those of the next quota.
+const KEPT: usize = 256;
+
+fn by_interrupts(
+    server: &Server,
+    parameters: &Parameters,
+    streams: Streams,
+    steps: &Steps,
+) -> Result<Found, RunError> {
+    let kept = || BY_INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+    // Neither concerns interrupts.
+    let key = parameters.clone().with("quota", Setting::Count(0)).with("longest", Setting::Count(0));
+    let is_it = |(known, seed, _): &&(Parameters, u64, Found)| *seed == streams.seed() && *known == key;
+    if let Some((_, _, found)) = kept().iter().find(is_it) {
+        return Ok(*found);
+    }
+    let found = settle(server, 0, parameters, streams, steps).map_err(RunError::new)?;
+    // A run that was stopped is none, and a recording may be long.
+    if steps.is_wanted() && parameters.trace("trace").is_none() {
+        let mut kept = kept();
+        kept.truncate(KEPT - 1);
+        kept.push_front((key, streams.seed(), found));
+    }
+    Ok(found)
 }
 
 /// Finds the rate at which packets arrive at the rate of the answers that the CPU has time for; a quota of
@@ -177,7 +223,7 @@ fn settle(
     parameters: &Parameters,
     streams: Streams,
     steps: &Steps,
-) -> Result<(ReceiveStats, f64, Settling), RateError> {
+) -> Result<Found, RateError> {
     let mut requests = server.requests_per_second(0.0);
     let (mut account, mut settling) = (ReceiveStats::default(), Settling::default());
     for _ in 0..ROUNDS {
@@ -185,7 +231,7 @@ fn settle(
         (account, settling) = receive(server, quota, gap, parameters, streams, steps)?;
         requests = server.requests_per_second(account.overhead_us());
     }
-    Ok((account, requests, settling))
+    Ok((account, requests, settling.settled()))
 }
 
 fn receive(

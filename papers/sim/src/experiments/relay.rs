@@ -16,6 +16,7 @@ mod machine;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::choice::choices;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
 use machine::{Costs, Found, Machine, Receiving};
 
@@ -32,10 +33,9 @@ pub(crate) static RELAY: Experiment = Experiment {
         Parameter::count("load", "Offered packets, in % of N times the capacity of one poller", LOAD, 60)
             .in_unit("percent"),
         Parameter::count("clients", "Clients, all at the same rate", 1..=1_000_000, 1_000),
-        Parameter::choice(
+        Parameter::choice::<Hash>(
             "hash",
             "How clients are assigned to pollers: at random, as the kernel's hash does, or the same number each",
-            &["random", "even"],
         ),
         Parameter::time("packet", "CPU time of a poller for each packet", COST, PACKET),
         Parameter::time("turn", "CPU time of a poller for each turn", COST, TURN),
@@ -46,10 +46,9 @@ pub(crate) static RELAY: Experiment = Experiment {
             COST,
             SHARED,
         ),
-        Parameter::choice(
+        Parameter::choice::<Receiving>(
             "softirq",
             "Where the kernel receives: on other CPUs, one for each poller, or on the pollers' CPUs",
-            &["other", "same"],
         ),
         Parameter::time("receive", "CPU time to receive a packet, also if it is dropped", COST, RECEIVE),
         Parameter::count("quota", "Most packets in a turn", 1..=4_096, 64),
@@ -83,19 +82,26 @@ pub(crate) static RELAY: Experiment = Experiment {
 
 const LOAD: RangeInclusive<u64> = 1..=1_000;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
+
+choices! {
+    /// The assignment of clients to pollers.
+    enum Hash {
+        /// At random.
+        Random = "random",
+        /// The same number each.
+        Even = "even",
+    }
+}
+
 /// Returns the costs, and one poller's time for a packet in a full turn.
 fn capacity_of(parameters: &Parameters) -> (Costs, Duration) {
-    let receiving = match parameters.choice("softirq") {
-        "same" => Receiving::Same,
-        _ => Receiving::Other,
-    };
     let costs = Costs {
         packet: parameters.time("packet"),
         turn: parameters.time("turn"),
         wake_up: parameters.time("wake-up"),
         shared: parameters.time("shared"),
         receive: parameters.time("receive"),
-        receiving,
+        receiving: parameters.choice("softirq"),
         quota: parameters.count("quota"),
     };
     (costs, costs.of_a_packet())
@@ -156,7 +162,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 /// Returns each poller's share of the packets.
 fn shares(parameters: &Parameters, streams: Streams) -> Vec<f64> {
     let (pollers, clients) = (parameters.count("pollers"), parameters.count("clients"));
-    if parameters.choice("hash") == "even" {
+    if parameters.choice::<Hash>("hash") == Hash::Even {
         return vec![1.0 / pollers as f64; pollers as usize];
     }
     let (mut random, mut of) = (streams.of("hash"), vec![0u64; pollers as usize]);

@@ -94,9 +94,9 @@ fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunEr
     let delayed = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerAck)), at_once);
     let paced = seconds(paced(capacity, parameters.count_u32("fraction"))?, 1);
     let reduction = |before: f64| 1.0 - paced / before;
-    let paper = match (packets, parameters.choice("set-up")) {
-        (100, "no") => Some(0.89),
-        (100_000, "no") => Some(0.02),
+    let paper = match (packets, parameters.is_on("set-up")) {
+        (100, false) => Some(0.89),
+        (100_000, false) => Some(0.02),
         _ => None,
     };
     Ok(vec![vec![

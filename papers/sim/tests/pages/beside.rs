@@ -115,9 +115,7 @@ pub(super) fn callouts() -> String {
         let _ = write!(table, "\n| {name} | {} | {} | `softtimers sim callout` |", cells[0], cells[1]);
     }
     table
-        + "\n| Table II: instructions of each operation | formulas | [the same formulas beside ours](../../docs/wheel.md#what-it-costs), none of which has a \
+        + "\n| Table II: instructions of each operation | formulas | [the same formulas beside ours](../../xtask/docs/wheel.md#what-it-costs), none of which has a \
            term in the number of timers | counted, `cargo xtask instructions` |\n\
-           | today's nanoseconds | | 12 to 39 for a set and a cancel, with 0 and with a million outstanding | live, `cargo bench \
-           --manifest-path bench/Cargo.toml --bench timers` |\n\
-           | several timers of a process | a system call each | [`softtimers_itimer_…`](../../docs/c.md#many-interval-timers), behind one kernel timer | |"
+           | several timers of a process | a system call each | [`softtimers_itimer_…`](../../crates/capi/README.md#many-interval-timers), behind one kernel timer | |"
 }

@@ -8,6 +8,7 @@ mod beside;
 mod counted;
 mod fit;
 mod granularity;
+mod near;
 mod others;
 mod overload;
 mod paced;
@@ -57,11 +58,12 @@ const SIM: [Block; 10] = [
     ("wheel", counted::wheel),
 ];
 
-const PAPERS: [Block; 7] = [
+const PAPERS: [Block; 8] = [
     ("hip rows", beside::hip),
     ("callout rows", beside::callouts),
     ("fit", fit::fit),
     ("fit in words", fit::in_words),
+    ("near", near::in_words),
     ("free", fit::free),
     ("residuals", residuals::residuals),
     ("constants", papers::constants),

@@ -62,6 +62,8 @@ impl Series {
 /// Worst first. From a tenth on it is a miss.
 pub(super) fn residuals() -> String {
     let mut all = of_tables();
+    all.extend(of_router());
+    all.extend(of_sentences());
     all.sort_by(|one, other| other.relative().total_cmp(&one.relative()));
     let mut table = String::from(
         "| published series | points | bias | rms | rms / mean | | widest ± | farthest: theirs, ours |\n|---|---|---|---|---|---|---|---|\n",
@@ -156,6 +158,100 @@ fn of_tables() -> Vec<Series> {
     all
 }
 
+/// The curves of the router's figures, each once: in the figure that is about it.
+fn of_router() -> Vec<Series> {
+    let mut all: Vec<(String, Figure, &'static str, Vec<Point>)> = vec![];
+    for (number, figure) in
+        [("6-1", "2"), ("6-3", "5"), ("6-4", "6"), ("6-5", "7"), ("6-6", "9"), ("7-1", "10")]
+    {
+        for row in rows("livelock-figures", &[word("figure", number)], 1, 1) {
+            let cell = |name| of("livelock-figures", &row, name);
+            let series = words("livelock-figures", &row, "series");
+            let Some(marks) = marks(number, &series) else { continue };
+            let of_user = number == "7-1";
+            let columns =
+                if of_user { ["paper_user_share", "user_share"] } else { ["paper_pps", "output_pps"] };
+            let [paper, ours] = columns.map(|name| value(cell(name)));
+            let at = format!("{:.0} packets/s", value(cell("input_pps")));
+            let point = Point { at, paper, ours, half: 0.0 };
+            let name = format!("livelock figure {figure}, {series}");
+            match all.last_mut() {
+                Some((last, .., points)) if *last == name => points.push(point),
+                _ => all.push((name, marks, if of_user { " of 1" } else { "/s" }, vec![point])),
+            }
+        }
+    }
+    all.into_iter().map(|(name, figure, unit, points)| Series::of(&name, figure, unit, &points)).collect()
+}
+
+/// What was fitted to a curve, or moves it; none if it is another figure's curve again.
+fn marks(number: &str, series: &str) -> Option<Figure> {
+    match (number, series) {
+        ("6-1", "unmodified, screend") => Some(Figure::UnmodifiedScreend),
+        ("6-1", _) => Some(Figure::Unmodified),
+        ("6-3", "no polling (modified kernel)") => Some(Figure::NoPolling),
+        ("6-4", "polling no feedback, screend") | ("6-6", _) => Some(Figure::Feedback),
+        ("6-5", "quota=5") => Some(Figure::Quota5),
+        ("6-5", _) => Some(Figure::Quotas),
+        ("7-1", _) => Some(Figure::User),
+        _ => None,
+    }
+}
+
+/// Numbers that the papers' sentences give.
+fn of_sentences() -> Vec<Series> {
+    let point = |at: &str, paper, ours| Point { at: at.to_owned(), paper, ours, half: 0.0 };
+    let mut all = vec![];
+    // §8.2: with the instrumentation, which takes a third of a traced time.
+    let burst = |kernel| rows("livelock-burst", &[word("kernel", kernel)], 1, 1).remove(0);
+    let mut of_three = vec![];
+    for (kernel, paper) in [
+        ("no-polling", [("first_us", 462.0), ("second_us", 682.0), ("third_us", 949.0)].as_slice()),
+        ("polled", &[("first_us", 366.0), ("second_us", 898.0), ("third_us", 978.0)]),
+        ("eager", &[("second_us", 628.0), ("third_us", 775.0)]),
+    ] {
+        let row = burst(kernel);
+        let of_kernel = paper.iter().map(|&(name, paper)| {
+            point(
+                &format!("{kernel}, {}", name.trim_end_matches("_us")),
+                paper,
+                value(of("livelock-burst", &row, name)),
+            )
+        });
+        of_three.extend(of_kernel);
+    }
+    let three = Figure::BurstOfThree;
+    all.push(Series::of("livelock §8.2, a burst of three, as traced", three, " µs", &of_three));
+    let flags = [word("file", "disk"), word("feedback", "yes")];
+    let captured = |rate| {
+        let flags = [flags.as_slice(), &[("rate", Setting::Count(rate))]].concat();
+        value(of("livelock-monitor", &rows("livelock-monitor", &flags, 1, 1)[0], "captured_pps"))
+    };
+    let at_9000 = point("9000 packets/s", 7_700.0, captured(9_000));
+    all.push(Series::of("livelock figure 15, captured to disk", Figure::Captures, "/s", &[at_9000]));
+    // The first rate of which a hundredth is lost.
+    let knee = (4_000..=14_000).step_by(250).find(|&rate| captured(rate) < 0.99 * rate as f64);
+    let knee = point("the rate", 9_000.0, knee.map_or(f64::NAN, |rate| rate as f64));
+    all.push(Series::of("livelock figure 15, where captures go flat", Figure::Captures, "/s", &[knee]));
+    let flags = [word("kernel", "unmodified"), word("consumer", "screend")];
+    let livelock = &rows("livelock-mlfrr", &flags, 1, 1)[0];
+    let livelock = point("the rate", 6_000.0, value(of("livelock-mlfrr", livelock, "livelock_pps")));
+    let filtered = Figure::UnmodifiedScreend;
+    all.push(Series::of("livelock §6.2, complete livelock with screend", filtered, "/s", &[livelock]));
+    // The text has 30 to 35 µs for all of them: the nearer bound, or what is between.
+    let deviations = paced().into_iter().map(|row| {
+        let ours = value(of("pacing", &row, "stddev_us"));
+        let at = ["target", "burst"].map(|name| words("pacing", &row, name)).join(", ");
+        point(&at, ours.clamp(30.0, 35.0), ours)
+    });
+    let deviations: Vec<Point> = deviations.collect();
+    all.push(Series::of("soft timers §5.6, deviation of the gaps", Figure::Pacing, " µs", &deviations));
+    let frames = rows("noise", &[], 1, SEEDS);
+    let drawn = point("100 nodes", 0.366, value(of("noise", &frames[0], "undelayed_drawn")));
+    all.push(Series::of("smart timers §2.2, undelayed phases", Figure::Noise, " of 1", &[drawn]));
+    all
+}
+
 /// Two columns of rows, where the paper has a value.
 fn points(experiment: &str, rows: &[Row], at: &str, (ours, paper): (&str, &str)) -> Vec<Point> {
     let known = rows.iter().filter_map(|row| {
@@ -168,7 +264,7 @@ fn points(experiment: &str, rows: &[Row], at: &str, (ours, paper): (&str, &str))
 }
 
 /// A cell as people read it.
-fn words(experiment: &str, row: &Row, name: &str) -> String {
+pub(super) fn words(experiment: &str, row: &Row, name: &str) -> String {
     let columns = experiments::find(experiment).expect("it is in the list").columns;
     let column = columns.iter().find(|column| column.name == name).expect("a column");
     column.text(of(experiment, row, name)).to_string()

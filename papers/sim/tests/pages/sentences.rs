@@ -39,10 +39,10 @@ pub(super) fn of_papers() -> Vec<String> {
     let frames = one("framerate", &[], 1);
     let [gain, most_gain] = others::gains();
     vec![
-        format!("sim {} / {}; live", tenth(&paced[0], "mean_us"), tenth(&paced[5], "mean_us")),
+        format!("| 40 / 65.9 µs | {} / {} |", tenth(&paced[0], "mean_us"), tenth(&paced[5], "mean_us")),
         format!("25 µs, {} at 30", tenth(&paced[10], "mean_us")),
-        format!("sim {least:.1} to {most:.1} µs: our intervals are independent"),
-        format!("sim {} / {}; live", tenth(&hardware[0], "mean_us"), tenth(&hardware[1], "mean_us")),
+        format!("| {least:.1} to {most:.1} µs: our intervals are independent"),
+        format!("| 43 / 63.6 µs | {} / {} |", tenth(&hardware[0], "mean_us"), tenth(&hardware[1], "mean_us")),
         format!("{} / {}% (costs fitted", share(&deadlines[0], "overhead"), share(&deadlines[2], "overhead")),
         format!("{}% expire, not 26.3%", share(&deadlines[0], "expired")),
         format!(
@@ -51,7 +51,7 @@ pub(super) fn of_papers() -> Vec<String> {
             slowstart(100, 100, "reduction")
         ),
         format!("| 2% | {shortest:.0} to {greatest:.0}% |"),
-        format!("sim +{gain} to {most_gain}%"),
+        format!("| +{gain} to {most_gain}% |"),
         format!("| not reached | {:.1} |", value(of("framerate", &frames, "achieved_fps"))),
         format!("(1 − p)ⁿ = 0.366 | {}, drawn {}", noise("undelayed"), noise("undelayed_drawn")),
         format!(

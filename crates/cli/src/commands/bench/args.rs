@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use softtimers_forward::overload::Receiver;
+use softtimers_load::overload::Receiver;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, SendRate};
 

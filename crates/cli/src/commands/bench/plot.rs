@@ -8,7 +8,7 @@
 //!             └──────────────▶ offered
 //! ```
 
-use softtimers_forward::overload::Point;
+use softtimers_load::overload::Point;
 
 /// Returns named lines from the top: a point is `*`, and `.` marks full delivery of the offered rate.
 pub(super) fn lines(points: &[Point]) -> Vec<(String, String)> {

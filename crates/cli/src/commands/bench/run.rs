@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
-use softtimers_forward::overload::{Bench, Point};
+use softtimers_load::overload::{Bench, Point};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 

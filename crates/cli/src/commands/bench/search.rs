@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softtimers_forward::overload::{Bench, Offer, Point};
+use softtimers_load::overload::{Bench, Offer, Point};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::units::show_duration;

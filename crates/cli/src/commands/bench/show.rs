@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_forward::Mode;
-use softtimers_forward::overload::{Bench, Point, ROOM};
-use softtimers_forward::stats::DropCounts;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::{Bench, DropCounts, Point, ROOM};
 use softtimers_poll::{Behaviour, Curve};
 
 use super::args::{BenchPlan, Beside, TrialLength};

@@ -258,10 +258,10 @@ const CAPTURE_EXAMPLES: &str = "\
 Examples:
   softtimers capture -i lo -t 10
   softtimers capture -i eth0 -w dns.pcapng --filter 'udp port 53' -t 1min
-  softtimers capture -i eth0 -w heads.pcapng --snaplen 68 --max-delay 10ms --rotate 64MiB
-  softtimers capture -i eth0 -i eth1 -w both.pcapng --max-delay 1s --rotate 1GiB --keep 8
+  softtimers capture -i eth0 -w heads.pcapng --snaplen 68 --rotate 64MiB
+  softtimers capture -i eth0 -i eth1 -w both.pcapng --rotate 1GiB --keep 8
   softtimers capture -i eth0 -w - --max-delay 200us | tshark -r -
-  softtimers capture -i eth0 -w t.pcapng -c 30000 --json --assert 'dropped.ring==0'
+  softtimers capture -i eth0 -w t.pcapng -c 30000 --assert 'dropped.ring==0'
 
 Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held

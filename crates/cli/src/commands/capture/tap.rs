@@ -49,6 +49,16 @@ enum Ring {
     Blocks(PackedDevice, Duration),
 }
 
+/// Calls a method that both rings have.
+macro_rules! of_either {
+    ($ring:expr, $method:ident($($argument:expr)?)) => {
+        match $ring {
+            Ring::Slots(device) => device.$method($($argument)?),
+            Ring::Blocks(device, _) => device.$method($($argument)?),
+        }
+    };
+}
+
 impl Layout {
     /// Returns blocks, where the delay has room for them and the ring for enough of them; otherwise slots.
     pub(crate) fn for_plan(plan: &Capture) -> Self {
@@ -166,10 +176,7 @@ impl Tap {
     }
 
     pub(crate) fn outages(&self) -> u64 {
-        match &self.ring {
-            Ring::Slots(device) => device.outages(),
-            Ring::Blocks(device, _) => device.outages(),
-        }
+        of_either!(&self.ring, outages())
     }
 
     /// Returns how often the ring was created anew.
@@ -181,10 +188,7 @@ impl Tap {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        match &self.ring {
-            Ring::Slots(device) => device.is_gone(),
-            Ring::Blocks(device, _) => device.is_gone(),
-        }
+        of_either!(&self.ring, is_gone())
     }
 
     /// Stops new frames, and returns an upper bound for the time until all earlier ones can be read.
@@ -263,7 +267,6 @@ fn slots(plan: &Capture, interface: &Interface, outgoing: bool, filter: &Filter)
         output: 1,
         promiscuous: plan.promiscuous,
         outgoing,
-        ..PacketConfig::default()
     };
     PacketDevice::filtered(interface, &config, filter)
 }
@@ -284,10 +287,7 @@ impl Device for Tap {
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
-        match &mut self.ring {
-            Ring::Slots(device) => device.poll_tx(quota),
-            Ring::Blocks(device, _) => device.poll_tx(quota),
-        }
+        of_either!(&mut self.ring, poll_tx(quota))
     }
 
     fn transmitter(&mut self) -> &mut NoOutput {
@@ -295,40 +295,25 @@ impl Device for Tap {
     }
 
     fn arm(&mut self) -> io::Result<bool> {
-        match &mut self.ring {
-            Ring::Slots(device) => device.arm(),
-            Ring::Blocks(device, _) => device.arm(),
-        }
+        of_either!(&mut self.ring, arm())
     }
 
     fn watchdog_period(&self) -> Option<Duration> {
-        match &self.ring {
-            Ring::Slots(device) => device.watchdog_period(),
-            Ring::Blocks(device, _) => device.watchdog_period(),
-        }
+        of_either!(&self.ring, watchdog_period())
     }
 
     fn watchdog(&mut self) -> io::Result<()> {
-        match &mut self.ring {
-            Ring::Slots(device) => device.watchdog(),
-            Ring::Blocks(device, _) => device.watchdog(),
-        }
+        of_either!(&mut self.ring, watchdog())
     }
 
     fn drops(&mut self) -> io::Result<Drops> {
-        match &mut self.ring {
-            Ring::Slots(device) => device.drops(),
-            Ring::Blocks(device, _) => device.drops(),
-        }
+        of_either!(&mut self.ring, drops())
     }
 }
 
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.ring {
-            Ring::Slots(device) => device.as_fd(),
-            Ring::Blocks(device, _) => device.as_fd(),
-        }
+        of_either!(&self.ring, as_fd())
     }
 }
 

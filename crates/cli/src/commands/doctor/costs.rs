@@ -9,8 +9,9 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::Tsc;
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
+#[cfg(target_arch = "x86_64")]
+use softtimers_linux::tsc::TimeStampCounter;
 use softtimers_measure::distribution::Distribution;
 
 use crate::run::quantity::{self, or_dash, time};
@@ -21,7 +22,7 @@ use crate::run::table::Table;
 pub(crate) struct Costs {
     /// The time to read the clock.
     pub(crate) clock_read_ns: f64,
-    /// Reading the CPU's own counter as a clock; `null` where that is not possible.
+    /// A bare read of the CPU's own counter; `null` where this thread may not, or there is none.
     pub(crate) tsc_read_ns: Option<f64>,
     /// A trigger state at which nothing is due, the clock read included.
     pub(crate) turn_ns: f64,
@@ -110,14 +111,18 @@ fn share_of(soft_event_ns: f64, signal_ns: Option<f64>) -> Option<f64> {
     signal_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost)
 }
 
-/// Measures a read of the CPU's own counter as a clock, where that is possible.
+/// Measures a bare read of the CPU's own counter, where there is one that this thread may read.
+#[cfg(target_arch = "x86_64")]
 fn tsc_read() -> Option<f64> {
-    let clock = Tsc::new().ok()?;
-    let read = price(100_000, || {
-        black_box(clock.now());
-    });
-    // A counter that was abandoned meanwhile is replaced by the kernel's clock.
-    clock.disagreement().is_none().then_some(read)
+    let counter = TimeStampCounter::of_this_thread().ok()??;
+    Some(price(100_000, || {
+        black_box(counter.ticks());
+    }))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tsc_read() -> Option<f64> {
+    None
 }
 
 fn arming() -> io::Result<f64> {

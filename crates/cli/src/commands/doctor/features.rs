@@ -71,9 +71,9 @@ pub(super) fn add_to(features: &[FeatureReport], verbose: bool, table: &mut Tabl
     let label_of = |found: &FeatureReport| match (found.works, found.how.as_str()) {
         (true, _) => "works here",
         (false, NOT_PROBED) => "not probed",
-        (false, _) => "not seen to work",
+        (false, _) => "failed here",
     };
-    for label in ["works here", "not seen to work", "not probed"] {
+    for label in ["works here", "failed here", "not probed"] {
         let found: Vec<_> = features.iter().filter(|found| label_of(found) == label).collect();
         if found.is_empty() {
             continue;
@@ -146,7 +146,7 @@ mod tests {
         let all: Vec<FeatureReport> = Feature::ALL
             .iter()
             .map(|&feature| FeatureReport {
-                works: feature != Feature::Netem,
+                works: feature != Feature::BusyPoll,
                 ..FeatureReport::not(feature, &how)
             })
             .collect();
@@ -155,17 +155,17 @@ mod tests {
         let text = table.draw(&Screen::PIPE);
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
-        assert!(at("works here") < at("gso") && at("gso") < at("not seen") && at("not seen") < at("netem"));
+        assert!(at("works here") < at("gso") && at("gso") < at("failed") && at("failed") < at("busy_poll"));
     }
 
     #[test]
     fn what_a_signal_left_untried_is_not_called_broken() {
         let feature = |feature, why| FeatureReport::not(feature, why);
-        let found = [feature(Feature::Netem, "Operation not permitted"), feature(Feature::Gso, NOT_PROBED)];
+        let found = [feature(Feature::Bpf, "Operation not permitted"), feature(Feature::Gso, NOT_PROBED)];
         let mut table = Table::default();
         add_to(&found, false, &mut table);
         let text = table.draw(&Screen::PIPE);
-        assert!(text.contains("not seen to work  1 of 2: netem"), "{text}");
-        assert!(text.contains("not probed        1 of 2: gso"), "{text}");
+        assert!(text.contains("failed here  1 of 2: bpf"), "{text}");
+        assert!(text.contains("not probed   1 of 2: gso"), "{text}");
     }
 }

@@ -8,9 +8,9 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Doctor;
 use super::show::{DoctorReport, header};
-use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
+use super::trial::{BATCHES, Cell, DECISIVE, INTERVAL, Load, METHODS, Notes, Trial};
 use super::verdict::Verdict;
-use super::{costs, features, range, verdict};
+use super::{costs, features, programs, range, verdict};
 use softtimers_run::field::Field;
 
 use crate::run::output::Output;
@@ -37,16 +37,20 @@ impl Command for Doctor {
     }
 
     fn example(&self) -> DoctorReport {
+        let blank = |trials: Vec<Trial>| trials.iter().map(Trial::blank).collect::<Vec<_>>();
+        let [pacing, by_batch] = [self.trials(), self.of_batches()].map(blank);
         DoctorReport {
             features: features::blank(),
-            pacing: self.trials().iter().map(Trial::blank).collect(),
+            programs: programs::of(&[&pacing[..], &by_batch].concat()),
+            pacing,
+            by_batch,
             ..DoctorReport::default()
         }
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<DoctorReport>, Failure> {
         // Busy and idle, and a baseline for every two busy ones.
-        let trials = 5 * METHODS.len() as u32 / 2;
+        let trials = 5 * METHODS.len() as u32 / 2 + self.of_batches().len() as u32;
         let expected = (self.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
         let _progress = run.begin(self, "examining", Some(expected));
         let interrupt = run.interrupt()?;
@@ -54,17 +58,29 @@ impl Command for Doctor {
         let features = features::all(interrupt);
         let mut notes = Notes::default();
         let pacing = compare(self, &mut notes, interrupt)?;
+        let by_batch = decide(self, &mut notes, interrupt)?;
+        let programs = programs::of(&[&pacing[..], &by_batch].concat());
         let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
         let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
         let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
         let verdict = if interrupt.arrived() {
             Verdict::none("interrupted, so no verdict")
         } else {
-            verdict::judge(&costs, &pacing, run.disturbed().is_some())
+            verdict::judge(&costs, &programs, &pacing, run.disturbed().is_some())
         };
         let Verdict { sentences: verdict, remarks } = verdict;
         let verbose = self.verbose;
-        let report = DoctorReport { verdict, remarks, useful_range, costs, features, pacing, verbose };
+        let report = DoctorReport {
+            verdict,
+            remarks,
+            programs,
+            useful_range,
+            costs,
+            features,
+            pacing,
+            by_batch,
+            verbose,
+        };
         Ok(Outcome { fallbacks: notes.sentences(), ..Outcome::of(report) })
     }
 }
@@ -82,8 +98,7 @@ fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Ve
                 pair.push((place, trial.not_made(format!("{class}, so it must not spin"))));
                 continue;
             }
-            let cell = unless_interrupted(interrupt, || trial.run(notes))?;
-            pair.push((place, cell.unwrap_or_else(|| trial.not_made(INTERRUPTED.to_owned()))));
+            pair.push((place, one(trial, notes, interrupt)?));
             if trial.load == Load::Echo && baseline.is_none() {
                 let without = Trial { timer: "off", ..trial };
                 baseline = unless_interrupted(interrupt, || without.baseline(notes))?;
@@ -96,6 +111,16 @@ fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Ve
     }
     cells.sort_by_key(|&(place, _)| place);
     Ok(cells.into_iter().map(|(_, cell)| cell).collect())
+}
+
+/// Runs the trials that decide for the other batches.
+fn decide(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
+    plan.of_batches().into_iter().map(|trial| one(trial, notes, interrupt)).collect()
+}
+
+fn one(trial: Trial, notes: &mut Notes, interrupt: &Interrupt) -> Result<Cell, Failure> {
+    let cell = unless_interrupted(interrupt, || trial.run(notes))?;
+    Ok(cell.unwrap_or_else(|| trial.not_made(INTERRUPTED.to_owned())))
 }
 
 /// Returns the result of `part` if no signal arrives before or during it: on a terminal, Ctrl-C also reaches a trial's
@@ -122,6 +147,16 @@ impl Doctor {
         trials.collect()
     }
 
+    /// Returns the trials of the batches that the full comparison is not of.
+    fn of_batches(&self) -> Vec<Trial> {
+        let others = BATCHES.into_iter().filter(|&batch| batch != self.echo_batch);
+        let (load, interval, duration) = (Load::Echo, INTERVAL, self.duration);
+        let trials = others.flat_map(|echo_batch| {
+            DECISIVE.map(|timer| Trial { timer, load, interval, duration, echo_batch })
+        });
+        trials.collect()
+    }
+
     /// Returns the trials in the order in which they run, with their indices in the report.
     fn in_turn(&self) -> Vec<(usize, Trial)> {
         let mut trials: Vec<(usize, Trial)> = self.trials().into_iter().enumerate().collect();
@@ -142,12 +177,24 @@ mod tests {
     use crate::commands::{Cli, Command};
     use clap::Parser;
 
-    fn order(words: &str) -> Vec<usize> {
+    fn plan(words: &str) -> Doctor {
         match Cli::parse_from(format!("softtimers doctor {words}").split_whitespace()).command {
-            Command::Doctor(args) => {
-                Doctor::from(&args).in_turn().into_iter().map(|(place, _)| place).collect()
-            }
+            Command::Doctor(args) => Doctor::from(&args),
             other => panic!("{other:?}"),
+        }
+    }
+
+    fn order(words: &str) -> Vec<usize> {
+        plan(words).in_turn().into_iter().map(|(place, _)| place).collect()
+    }
+
+    #[test]
+    fn every_batch_that_decides_is_tried_once() {
+        for (words, others) in [("", vec![1, 4, 64]), ("--echo-batch 8", vec![1, 4, 16, 64])] {
+            let mut batches: Vec<_> = plan(words).of_batches().iter().map(|trial| trial.echo_batch).collect();
+            assert_eq!(batches.len(), 3 * others.len());
+            batches.dedup();
+            assert_eq!(batches, others, "{words}");
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Cell {
     pub(crate) method: String,
     /// The load of the loop.
     pub(crate) busy: Load,
+    /// The requests that a busy loop handles in a row.
+    pub(crate) echo_batch: Option<usize>,
     /// The requested gap.
     pub(crate) target_gap_ns: u64,
     /// Why this trial was not run, so that it has no figures; `null` if it was run.
@@ -178,6 +180,7 @@ impl Trial {
         Cell {
             method: self.timer.to_owned(),
             busy: self.load,
+            echo_batch: (self.load == Load::Echo).then_some(self.echo_batch),
             target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
             late: LateCause::ALL.map(|cause| (cause.name().to_owned(), LateReport::default())).into(),
             ..Cell::default()
@@ -257,6 +260,10 @@ const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 
 /// softtimers, what any program can write into a loop, the waits' own time-outs, and methods that run beside the loop.
 pub(super) const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
+/// The methods that decide for the other batches: softtimers, and what costs a program least.
+pub(super) const DECISIVE: [&str; 3] = ["soft", "loop", "pwait2"];
+/// The batches for which there is an answer: requests that a busy program handles between two waits.
+pub(super) const BATCHES: [usize; 4] = [1, 4, 16, 64];
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 pub(super) const INTERVAL: Duration = Duration::from_micros(40);
 
@@ -307,7 +314,9 @@ mod tests {
         assert_eq!(trial.blank().beside(0.0).work_kept, None);
         // No figure of a trial that did not run can be asserted.
         let not_made = serde_json::to_value(trial.not_made("interrupted".to_owned())).unwrap();
-        let numbers = |value: &serde_json::Value| value.as_f64().is_some_and(|figure| figure != 40_000.0);
+        let numbers = |value: &serde_json::Value| {
+            value.as_f64().is_some_and(|figure| ![4.0, 40_000.0].contains(&figure))
+        };
         assert!(!not_made.as_object().unwrap().values().any(numbers), "{not_made}");
         assert_eq!((&not_made["late"], &not_made["gap_ns"]["p50"]), (&json!({}), &json!(null)));
     }

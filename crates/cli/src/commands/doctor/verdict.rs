@@ -1,13 +1,13 @@
-//! The verdict in two sentences: whether this machine's programs would gain, and which figures show it; and remarks on
-//! other methods that work, and their costs.
+//! The verdict: for which programs softtimers pays, and the figures of the full comparison; and remarks on other methods
+//! that work, and their costs.
 //!
-//! Only the busy loop decides, since an idle one can always sleep until a time. softtimers is compared with methods
-//! without additional cost first: the wait's time-out or a kernel timer, then a clock check after each handler, which
-//! any program can add to its loop, then with methods that run beside the loop at a cost: a signal for each packet, or
-//! a second thread. `spin` decides nothing: a busy loop never sleeps anyway, so there it equals `loop`; its cost for an
-//! idle one is a remark.
+//! softtimers is compared with methods without additional cost first: the wait's time-out or a kernel timer, then a clock
+//! check after each handler, which any program can add to its loop, then with methods that run beside the loop at a cost:
+//! a signal for each packet, or a second thread. `spin` decides nothing for a busy loop, which never sleeps anyway, so
+//! there it equals `loop`.
 
 use super::costs::Costs;
+use super::programs::{self, Program};
 use super::trial::{Cell, Load};
 use crate::run::quantity::{or_dash, packets, time};
 
@@ -27,8 +27,8 @@ impl Verdict {
     }
 }
 
-/// Returns the verdict with its reason; none if the figures are inconclusive.
-pub(super) fn judge(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
+/// Returns the verdict on these programs with its reason, the full comparison; none if the figures are inconclusive.
+pub(super) fn judge(costs: &Costs, programs: &[Program], cells: &[Cell], inconclusive: bool) -> Verdict {
     if inconclusive {
         return Verdict::none("inconclusive, so no verdict; examine the machine again when it is quiet");
     }
@@ -36,7 +36,7 @@ pub(super) fn judge(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdic
     let (Some(soft), Some(own)) = (find("soft"), find("loop")) else {
         return Verdict::none("no verdict: a trial is missing");
     };
-    let Some(kernel) = KERNEL.into_iter().filter_map(find).reduce(better) else {
+    let Some(kernel) = kernel(find) else {
         return Verdict::none("no verdict: a trial is missing");
     };
     if let Some(crowded) = [soft, own].into_iter().find(|cell| was_crowded(cell)) {
@@ -47,12 +47,8 @@ pub(super) fn judge(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdic
             percent(crowded.cpu_share)
         ));
     }
-    // A method that costs no more than softtimers makes it unnecessary, even if another one retains more at a higher
-    // cost.
-    let beside = || BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell));
-    let as_cheap = beside().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
-    let beside = as_cheap.or_else(|| beside().reduce(leaves_more));
-    let (conclusion, reason) = busy(soft, own, kernel, beside);
+    let beside = beside(find, soft).map(|(cell, _)| cell);
+    let reason = busy(soft, own, kernel, beside);
     let mut remarks = vec![];
     if holds(soft) && holds(own) && !holds(kernel) {
         remarks.push(
@@ -67,69 +63,65 @@ pub(super) fn judge(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdic
     }
     remarks.push(idle(costs));
     remarks.extend(spinning(cells));
-    Verdict { sentences: format!("{conclusion}. {reason}."), remarks }
+    let answers = programs::sentences(programs);
+    Verdict { sentences: format!("{answers}. {reason}."), remarks }
 }
 
-/// Returns the advice for a busy program, and the reason; `beside` is a method beside the loop that holds the rate, if
-/// any.
-fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (String, String) {
-    const UNNEEDED: &str = "You do not need softtimers for one flow on this machine";
+/// Returns the best kernel timer of these trials.
+pub(super) fn kernel<'a>(find: impl Fn(&str) -> Option<&'a Cell>) -> Option<&'a Cell> {
+    KERNEL.into_iter().filter_map(find).reduce(better)
+}
+
+/// Returns the best method beside the loop that holds the rate, and whether it costs no more than softtimers: such a one
+/// makes softtimers unnecessary, even if another one retains more at a higher cost.
+pub(super) fn beside<'a>(find: impl Fn(&str) -> Option<&'a Cell>, soft: &Cell) -> Option<(&'a Cell, bool)> {
+    let all = || BESIDE.into_iter().filter_map(&find).filter(|cell| holds(cell));
+    let as_cheap = all().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
+    as_cheap.map(|cell| (cell, true)).or_else(|| all().reduce(leaves_more).map(|cell| (cell, false)))
+}
+
+/// Returns the figures of the full comparison; `beside` is a method beside the loop that holds the rate, if any.
+fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> String {
     let asked = packets(rate(soft));
+    let row = soft.echo_batch.map_or_else(String::new, |batch| format!(" with {batch} in a row"));
     match (holds(soft), holds(own), holds(kernel)) {
-        (_, _, true) => (
-            UNNEEDED.to_owned(),
-            format!("A kernel timer holds {asked} too, even from a busy loop: {}", pacing_words(kernel)),
-        ),
-        (true, true, false) => (
-            "One flow in a loop you own needs only a clock check after each handler".to_owned(),
-            format!(
-                "For {asked}, {} does as well as {}, where kernel timers do not: {} at best",
-                pacing_words(own),
-                pacing_words(soft),
-                pacing_words(kernel)
-            ),
+        (_, _, true) => format!("A kernel timer holds {asked}{row}: {}", pacing_words(kernel)),
+        (true, true, false) => format!(
+            "At {asked}{row}, {} does as well as {}, where kernel timers do not: {} at best",
+            pacing_words(own),
+            pacing_words(soft),
+            pacing_words(kernel)
         ),
         (true, false, false) => match beside {
-            Some(beside) if is_as_cheap(beside, soft) => (
-                UNNEEDED.to_owned(),
-                format!(
-                    "{} holds {asked} too and keeps as much of the work, {} against {}",
-                    pacing_words(beside),
-                    percent(kept(beside)),
-                    percent(kept(soft))
-                ),
+            Some(beside) if is_as_cheap(beside, soft) => format!(
+                "{} holds {asked}{row} too and keeps as much of the work, {} against {}",
+                pacing_words(beside),
+                percent(kept(beside)),
+                percent(kept(soft))
             ),
-            _ => (
-                "A busy loop on this machine gains from softtimers".to_owned(),
-                format!(
-                    "For {asked}: {}, against {} and {}",
-                    pacing_words(soft),
-                    pacing_words(own),
-                    pacing_words(kernel)
-                ),
+            _ => format!(
+                "At {asked}{row}: {}, against {} and {}",
+                pacing_words(soft),
+                pacing_words(own),
+                pacing_words(kernel)
             ),
         },
-        (false, true, false) => (
-            "A clock check after each handler serves a busy loop on this machine better than softtimers"
-                .to_owned(),
-            format!("For {asked}: {}, against {}", pacing_words(own), pacing_words(soft)),
-        ),
+        (false, true, false) => {
+            format!("At {asked}{row}: {}, against {}", pacing_words(own), pacing_words(soft))
+        }
         (false, false, false) => match beside {
-            Some(beside) => (
-                format!(
-                    "softtimers does not hold {asked} from a busy loop here, for its handlers take too long"
-                ),
-                format!(
-                    "It reaches {}; {} holds it, keeping {} of the work at {} of a core",
-                    pacing_words(soft),
-                    pacing_words(beside),
-                    percent(kept(beside)),
-                    percent(beside.cpu_share)
-                ),
+            Some(beside) => format!(
+                "At {asked}{row}, softtimers reaches {}; {} holds it, keeping {} of the work at {} of a core",
+                pacing_words(soft),
+                pacing_words(beside),
+                percent(kept(beside)),
+                percent(beside.cpu_share)
             ),
-            None => (
-                format!("No method held {asked} from a busy loop here"),
-                format!("The best was {}", pacing_words(better(better(soft, own), kernel))),
+            None => format!(
+                "At {asked}{row} none is even: {}, against {} and {}",
+                pacing_words(soft),
+                pacing_words(own),
+                pacing_words(kernel)
             ),
         },
     }
@@ -195,14 +187,19 @@ fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
 
 /// Says whether a loop that is never idle lost its CPU to others and fell behind for it: a method is not judged by
 /// their interference.
-fn was_crowded(cell: &Cell) -> bool {
+pub(super) fn was_crowded(cell: &Cell) -> bool {
     let taken = ["scheduler", "steal"].iter().filter_map(|&cause| cell.late.get(cause));
     !holds(cell) && cell.cpu_share < LEAST_BUSY && taken.map(|late| late.count).sum::<u64>() > 0
 }
 
 /// Says whether the rate is held, evenly.
 pub(super) fn holds(cell: &Cell) -> bool {
-    cell.achieved_share >= LEAST_SHARE && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
+    keeps_rate(cell) && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
+}
+
+/// Says whether the rate is kept, evenly or not.
+pub(super) fn keeps_rate(cell: &Cell) -> bool {
+    cell.achieved_share >= LEAST_SHARE
 }
 
 /// Returns the better cell: one that holds the rate, or else the higher rate.
@@ -237,6 +234,7 @@ mod tests {
         Cell {
             method: method.to_owned(),
             busy,
+            echo_batch: (busy == Load::Echo).then_some(16),
             target_gap_ns: 40_000,
             achieved_share,
             back_to_back: Some(back_to_back),
@@ -252,21 +250,21 @@ mod tests {
         all_told(&busy.chain(idle).collect::<Vec<_>>())
     }
 
+    fn judged(cells: &[Cell], inconclusive: bool) -> Verdict {
+        judge(&Costs::default(), &programs::of(cells), cells, inconclusive)
+    }
+
     /// The sentences and the remarks.
     fn all_told(cells: &[Cell]) -> String {
-        let Verdict { sentences, remarks } = judge(&Costs::default(), cells, false);
+        let Verdict { sentences, remarks } = judged(cells, false);
         [vec![sentences], remarks].concat().join(" ")
     }
 
     #[test]
     fn a_kernel_timer_that_holds_the_rate_is_enough() {
         let told = verdict([1.0, 1.0, 0.4, 0.99, 0.1]);
-        assert!(
-            told.starts_with(
-                "You do not need softtimers for one flow on this machine. A kernel timer holds 25.0 kpps"
-            ),
-            "{told}"
-        );
+        assert!(told.starts_with("You do not need softtimers for one flow on this machine. For "), "{told}");
+        assert!(told.contains("a kernel timer is enough. A kernel timer holds 25.0 kpps with 16 in a row"));
         assert!(told.contains(": timerfd (99% of the rate, 0.0% back to back). "), "{told}");
         assert!(verdict([0.5, 0.5, 1.0, 0.4, 0.1]).contains("pwait2 (100%"));
         assert!(verdict([1.0, 0.5, 0.4, 0.4, 1.0]).contains("ms (100%"));
@@ -275,28 +273,23 @@ mod tests {
     #[test]
     fn a_clock_check_that_does_as_well_is_said_plainly() {
         let told = verdict([1.0, 0.99, 0.4, 0.6, 0.1]);
-        assert!(told.starts_with("One flow in a loop you own needs only a clock check after each handler"));
+        assert!(told.contains("16 requests in a row a clock check after each handler is enough"), "{told}");
         assert!(told.contains("loop (99%") && told.contains("timerfd (60%"), "{told}");
-        assert!(!told.contains("gains"), "{told}");
+        assert!(!told.contains("softtimers pays"), "{told}");
     }
 
     #[test]
     fn softtimers_is_praised_only_where_it_alone_holds_the_rate() {
         let told = verdict([1.0, 0.8, 0.4, 0.3, 0.1]);
-        assert!(
-            told.starts_with("A busy loop on this machine gains from softtimers. For 25.0 kpps: soft (100%"),
-            "{told}"
-        );
+        assert!(told.starts_with("For a loop that handles 16 requests in a row softtimers pays: "), "{told}");
+        assert!(told.contains("At 25.0 kpps with 16 in a row: soft (100%"), "{told}");
         assert!(told.contains("against loop (80%") && told.contains("and pwait2 (40%"), "{told}");
     }
 
     #[test]
     fn softtimers_is_not_praised_where_it_alone_fails() {
         let told = verdict([0.9, 1.0, 0.4, 0.3, 0.1]);
-        assert!(
-            told.starts_with("A clock check after each handler serves a busy loop on this machine better"),
-            "{told}"
-        );
+        assert!(told.contains("16 requests in a row a clock check after each handler is enough"), "{told}");
         assert!(told.contains("loop (100%") && told.contains("soft (90%"), "{told}");
     }
 
@@ -309,11 +302,11 @@ mod tests {
             [vec![crowded], others.to_vec()].concat()
         };
         let told_of = |share, count| all_told(&cells(share, count));
-        let told = super::judge(&Costs::default(), &cells(0.56, 15), false).sentences;
+        let told = judged(&cells(0.56, 15), false).sentences;
         assert!(told.starts_with("no verdict: soft had its CPU for only 50%"), "{told}");
         // A loop that holds the rate anyway counts, and so does one that was not disturbed.
-        assert!(told_of(1.0, 15).starts_with("A busy loop on this machine gains"));
-        assert!(told_of(0.56, 0).starts_with("No method held"));
+        assert!(told_of(1.0, 15).contains("softtimers pays"));
+        assert!(told_of(0.56, 0).contains("no method here holds the rate"));
     }
 
     /// `soft` keeps 90% of the work for 99% of a core; `signal` has the given figures.
@@ -334,22 +327,22 @@ mod tests {
     #[test]
     fn what_goes_on_beside_the_loop_is_told_with_its_price() {
         let told = beside_signal([1.0, 1.0, 0.4], 0.5, 1.0);
-        assert!(told.starts_with("One flow in a loop you own needs only a clock check"), "{told}");
+        assert!(told.contains("a clock check after each handler is enough"), "{told}");
         let price = "signal (100% of the rate, 0.0% back to back) holds the rate too, and keeps 50% of the work \
                      against 90%";
         assert!(told.contains(price), "{told}");
         let told = beside_signal([1.0, 0.8, 0.4], 0.5, 1.0);
-        assert!(told.starts_with("A busy loop on this machine gains") && told.contains(price), "{told}");
+        assert!(told.contains("softtimers pays") && told.contains(price), "{told}");
     }
 
     #[test]
     fn softtimers_is_not_needed_where_something_else_is_as_cheap() {
         let told = beside_signal([1.0, 0.8, 0.4], 0.88, 1.0);
-        assert!(told.starts_with("You do not need softtimers for one flow"), "{told}");
+        assert!(told.contains("You do not need softtimers") && told.contains("a signal for each"), "{told}");
         assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
         // A second core is a cost, however much throughput is retained.
         let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
-        assert!(told.starts_with("A busy loop on this machine gains"), "{told}");
+        assert!(told.contains("softtimers pays"), "{told}");
         assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
     }
 
@@ -371,21 +364,15 @@ mod tests {
             ]
         };
         let told = all_told(&all(0.9));
-        assert!(
-            told.starts_with("You do not need softtimers for one flow on this machine. signal"),
-            "{told}"
-        );
+        assert!(told.contains("row a signal for each packet serves best. signal (100%"), "{told}");
         let told = all_told(&all(0.5));
-        assert!(
-            told.starts_with("A busy loop on this machine gains") && told.contains("thread (100%"),
-            "{told}"
-        );
+        assert!(told.contains("softtimers pays") && told.contains("thread (100%"), "{told}");
     }
 
     #[test]
     fn where_only_an_interruption_holds_the_rate_it_is_said() {
         let told = beside_signal([0.7, 0.6, 0.6], 0.5, 1.0);
-        assert!(told.starts_with("softtimers does not hold 25.0 kpps"), "{told}");
+        assert!(told.contains("softtimers reaches soft (70%"), "{told}");
         assert!(
             told.contains("; signal (100%") && told.contains("holds it, keeping 50% of the work"),
             "{told}"
@@ -411,8 +398,8 @@ mod tests {
     #[test]
     fn idle_loops_do_not_count() {
         let told = verdict([0.5, 0.7, 0.4, 0.3, 0.1]);
-        assert!(told.starts_with("No method held 25.0 kpps from a busy loop"), "{told}");
-        assert!(told.contains("The best was loop (70% of the rate"), "{told}");
+        assert!(told.contains("16 requests in a row no method here holds the rate"), "{told}");
+        assert!(told.contains("none is even: soft (50%") && told.contains("against loop (70%"), "{told}");
     }
 
     #[test]
@@ -420,7 +407,7 @@ mod tests {
         let bursts = |method| cell(method, Load::Echo, 1.0, 0.3);
         let even = |method| cell(method, Load::Echo, 1.0, 0.01);
         let cells = [even("soft"), bursts("loop"), bursts("pwait2"), bursts("timerfd"), bursts("ms")];
-        assert!(all_told(&cells).starts_with("A busy loop on this machine gains"));
+        assert!(all_told(&cells).contains("softtimers pays"));
         let unmeasured = Cell { back_to_back: None, ..even("soft") };
         assert!(!holds(&unmeasured) && pacing_words(&unmeasured).contains("no gaps"));
     }
@@ -429,8 +416,8 @@ mod tests {
     fn there_is_no_verdict_on_half_the_figures() {
         let all = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
         for missing in [&all[..0], &all[..1], &all[..2], &all[1..]] {
-            assert_eq!(judge(&Costs::default(), missing, false).sentences, "no verdict: a trial is missing");
+            assert_eq!(judged(missing, false).sentences, "no verdict: a trial is missing");
         }
-        assert!(judge(&Costs::default(), &all, true).sentences.starts_with("inconclusive, so no verdict"));
+        assert!(judged(&all, true).sentences.starts_with("inconclusive, so no verdict"));
     }
 }

@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::forwarder::{FrameDriver, LegPlan, Mac, Plan};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use softtimers_forward::{FrameDriver, LegPlan, Mac, Plan};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 use softtimers_net::relay::RelayConfig;
 
 use crate::address::{self, is_local};
-use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
+use crate::args::{ClientArgs, EndArgs, StreamArgs};
 use crate::commands::receiving::{self, ReceivingArgs};
 use crate::run::output::{Output, say};
 use crate::withheld;
@@ -124,7 +124,7 @@ pub(crate) struct ForwardArgs {
 }
 
 /// The groups of its own flags.
-const INTERFACES: &str = "InterfacePair interfaces";
+const INTERFACES: &str = "Between two interfaces";
 const DATAGRAMS: &str = "Relay of datagrams";
 const RULES: &str = "Rules, metrics, end";
 
@@ -145,6 +145,9 @@ pub(crate) enum ForwardDriver {
     Auto,
     /// UDP sockets, with --udp and --to. Needs no privileges
     Udp,
+    /// udp, and the receive queue of the clients' interface is polled while it pays: their datagrams do not interrupt.
+    /// Needs Linux 6.13 and CAP_NET_ADMIN
+    Napi,
 }
 
 impl ForwardDriver {
@@ -155,7 +158,7 @@ impl ForwardDriver {
             ForwardDriver::Xdp => Some(FrameDriver::Xdp),
             ForwardDriver::Tc | ForwardDriver::Auto => Some(FrameDriver::Tc),
             ForwardDriver::XdpFast => Some(FrameDriver::XdpFast),
-            ForwardDriver::Udp => None,
+            ForwardDriver::Udp | ForwardDriver::Napi => None,
         }
     }
 }
@@ -222,6 +225,7 @@ impl ForwardPlan {
         Ok(ForwardPlan {
             ends,
             how: Plan {
+                napi: args.driver == Some(ForwardDriver::Napi),
                 looking: args.receiving.looking()?,
                 cpu_limit: args.receiving.cpu_limit()?,
                 rules: None,
@@ -247,7 +251,7 @@ fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
             let driver = driver.name();
             return Err(Failure::usage(format_args!(
                 "--driver {driver}: it is of frames between interfaces, --udp {listen} is of datagrams; only --driver udp \
-                 goes with that"
+                 and napi go with that"
             )));
         }
         let config = relay(args, listen, to)?;
@@ -262,7 +266,8 @@ fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
     let driver = driver.ok_or_else(|| {
         let given = if args.interfaces.is_empty() { "nothing".to_owned() } else { args.interfaces.join(" ") };
         Failure::usage(format_args!(
-            "--driver udp: it goes with --udp LISTEN --to ADDR, and given is {given}"
+            "--driver {}: it goes with --udp LISTEN --to ADDR, and given is {given}",
+            if args.driver == Some(ForwardDriver::Napi) { "napi" } else { "udp" }
         ))
     })?;
     let names = <[String; 2]>::try_from(args.interfaces.clone()).map_err(|given| {
@@ -317,10 +322,17 @@ fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> 
     Err(Failure::usage(format_args!("{flag} {address}: other machines could use it; {allows} allows that")))
 }
 
-/// Parses the address of one station.
-fn mac(text: &str) -> Result<Mac, String> {
-    let mac: MacAddress = text.parse()?;
-    mac.is_one_station().then_some(mac.0).ok_or_else(|| "not the address of one station".to_owned())
+/// Parses the address of one station: neither zero nor a multicast address.
+pub(crate) fn mac(text: &str) -> Result<Mac, String> {
+    let byte = |part: &str| {
+        let digits = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
+        digits.then(|| u8::from_str_radix(part, 16).ok()).flatten()
+    };
+    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+    let mac: Option<Mac> = bytes.and_then(|bytes| bytes.try_into().ok());
+    let mac = mac.ok_or_else(|| "six bytes such as 02:00:00:00:00:01 are allowed".to_owned())?;
+    let is_one_station = mac[0] & 1 == 0 && mac != [0; 6];
+    is_one_station.then_some(mac).ok_or_else(|| "not the address of one station".to_owned())
 }
 
 /// Parses an address of the router, without a network: it knows only the next hop.
@@ -333,13 +345,13 @@ const FORWARD_EXAMPLES: &str = "\
 Examples:
   softtimers forward eth1 eth2 --rules screen.rules
   softtimers forward eth1 eth2 --driver xdp --mode poll --cpu-limit 50%
-  softtimers forward eth1 eth2 --routed --next-hop-a 02:00:00:00:00:01 --next-hop-b 02:00:00:00:00:02 \\
-      --address-a 192.0.2.1,2001:db8:1::1 --address-b 198.51.100.1,2001:db8:2::1
+  softtimers forward eth1 eth2 --routed --next-hop-a $MAC_A --next-hop-b $MAC_B
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53
-  softtimers forward --udp 0.0.0.0:5300 --public --to 192.0.2.1:53 --rules screen.rules
-  softtimers forward --udp 0.0.0.0:4433 --public --to 127.0.0.1:443 --trust 192.0.2.0/24 --trust 2001:db8::/32
-  softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --metrics 127.0.0.1:9100 --json-stream
-  softtimers forward --udp 127.0.0.1:0 --to 127.0.0.1:9000 --max-delay 1ms --cpu-limit 50%
+  softtimers forward --udp 0.0.0.0:53 --public --to 192.0.2.1:53
+  softtimers forward --udp [::]:443 --public --to [::1]:80 --trust 2001:db8::/32
+  softtimers forward eth1 eth2 --metrics 127.0.0.1:9100
+  softtimers forward --udp 127.0.0.1:0 --to 127.0.0.1:53 --cpu-limit 50%
+  softtimers forward --udp 0.0.0.0:53 --public --to 192.0.2.1:53 --driver napi
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --pollers 4
 
 Rules, in a file:
@@ -363,7 +375,21 @@ mod tests {
     #[test]
     fn stations_are_one_station_each() {
         assert_eq!(mac("02:00:5e:00:00:Ff"), Ok([2, 0, 0x5e, 0, 0, 255]));
-        assert!(mac("2:0:0:0:0:1").is_err());
+        for text in [
+            "",
+            "02",
+            "02:00:ab:cd:00",
+            "02:00:ab:cd:00:ff:00",
+            "2:0:a:c:0:f",
+            "+2:00:ab:cd:00:ff",
+            "0g:00:ab:cd:00:ff",
+        ] {
+            assert_eq!(
+                mac(text),
+                Err("six bytes such as 02:00:00:00:00:01 are allowed".to_owned()),
+                "{text}"
+            );
+        }
         for text in ["ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00", "01:00:5e:00:00:01"] {
             assert_eq!(mac(text), Err("not the address of one station".to_owned()));
         }

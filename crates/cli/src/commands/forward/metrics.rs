@@ -1,6 +1,6 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
-//! A thread of its own [serves HTTP](softtimers_run::http), so that no HTTP client can delay packets.
+//! A thread of its own [serves HTTP](crate::http), so that no HTTP client can delay packets.
 //! It asks the forwarder to update its counts, which happens between two rounds, and formats the text itself. Nothing
 //! is counted twice, and no work is done without requests.
 //!
@@ -16,12 +16,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::http::{Answer, Answers, Limits, Server, Stage};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_run::http::{Answer, Answers, Limits, Server, Stage};
+use softtimers_run::exposition::CONTENT_TYPE as TEXT;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -104,7 +105,7 @@ async fn respond(request: &Request<Incoming>, source: &Source) -> Answer {
         return refusal;
     }
     match source.text().await {
-        Some(text) => with_type(Response::new(Full::new(text)), "text/plain; version=0.0.4; charset=utf-8"),
+        Some(text) => with_type(Response::new(Full::new(text)), TEXT),
         None => plain(StatusCode::SERVICE_UNAVAILABLE, "the forwarder does not come to answer\n"),
     }
 }

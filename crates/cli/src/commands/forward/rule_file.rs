@@ -13,8 +13,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crate::forwarder::{Purpose, Quoting, Rulebook, Rules, parse_quoting};
 use rustix::fs::OFlags;
-use softtimers_forward::{Purpose, Quoting, Rulebook, Rules, parse_quoting};
 use softtimers_measure::failure::{Failure, one_line};
 
 use crate::run::output::say;

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_forward::stats::{PollingStats, RuleStats, SharedStats, Stats};
-use softtimers_forward::{Controls, FastRoute, Forward, FrameDriver, InterfacePair, Plan, Purpose, asks};
+use rustix::thread::CapabilitySet;
+
+use crate::forwarder::stats::{PollingStats, RuleStats, SharedStats, Stats};
+use crate::forwarder::{Controls, FastRoute, Forward, FrameDriver, InterfacePair, Plan, Purpose, asks};
 use softtimers_measure::failure::Failure;
+use softtimers_net::napi::Queue;
 use softtimers_net::packet::{Interface, claim};
 use softtimers_net::relay::is_same_socket;
 use softtimers_net::udp::UdpSocket;
@@ -22,7 +25,7 @@ use super::show::{ForwardConfig, header};
 use softtimers_run::field::Field;
 
 use crate::address::bind_failure;
-use crate::commands::wan::carrier::failure;
+use crate::commands::wan::ends::failure;
 use crate::run::output::{Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::user::as_caller;
@@ -94,9 +97,7 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
 
-        let opens =
-            Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
-        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: self.uses_bpf() }))?;
+        run.drop_privileges(self.needs())?;
         run.announce(&self.header());
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
@@ -137,6 +138,15 @@ impl ForwardPlan {
         matches!(&self.ends, Ends::Interfaces(between) if between.driver.is_fast())
     }
 
+    /// What it needs while it runs: a queue's interrupts are deferred, and come back, again and again.
+    fn needs(&self) -> Needs {
+        let opens =
+            Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
+        let kept = if self.how.napi { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
+        let confined = Confined { opens, uses_bpf: self.uses_bpf() };
+        Needs { kept, ..Needs::confined(confined) }
+    }
+
     fn open_rules(&self) -> Result<Option<RuleWatch>, Failure> {
         let purpose = match &self.ends {
             Ends::Interfaces(between) => Purpose { pollers: between.pollers, frames: true },
@@ -157,6 +167,9 @@ fn read_again(rules: &Path) -> Vec<PathBuf> {
 fn listen(plan: &Plan, controls: Controls, relay: &mut RelayPlan) -> Result<Forward, Failure> {
     let broke_off = |error: io::Error| Failure::broke_off("setting up the relay", &error);
     let RelayPlan { config, pollers } = relay;
+    if plan.napi {
+        Queue::any().map_err(|why| Failure::not_possible(format_args!("--driver napi: {why}")))?;
+    }
     let sockets = UdpSocket::bind_group(config.listen, *pollers as usize)
         .map_err(|error| bind_failure(config.listen, &error))?;
     let first = sockets.first().map(UdpSocket::local_addr).transpose().map_err(broke_off)?;

@@ -1,11 +1,11 @@
 //! The report of `forward`: the keys of its `config`, and the table of its stats.
 
-use serde::Serialize;
-use softtimers_forward::Mode;
-use softtimers_forward::stats::{
-    ClientStats, Counts, DropCounts, InterfaceStats, Line, MadeStats, PollingStats, RuleStats, Stats,
-    WayCounts,
+use crate::forwarder::stats::{
+    ClientStats, Counts, InterfaceStats, Line, MadeStats, PollingStats, RuleStats, Stats, WayCounts,
 };
+use serde::Serialize;
+use softtimers_load::mode::Mode;
+use softtimers_load::overload::DropCounts;
 
 use super::args::{Ends, ForwardPlan, RelayPlan};
 use crate::run::grid::Grid;
@@ -14,12 +14,12 @@ use crate::run::quantity::{counts, end, or_dash, packets, share, time};
 use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::Table;
-use crate::withheld::Withheld;
+use crate::withheld::WithheldAnswers;
 
 /// The `config` object of `forward`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ForwardConfig {
-    /// The driver: `udp`, `packet`, `xdp` or `tc`.
+    /// The driver: `udp`, `napi`, `packet`, `xdp` or `tc`.
     pub(super) driver: &'static str,
     /// The bound address, with the port in use; or the first interface.
     pub(super) listen: String,
@@ -65,7 +65,8 @@ impl ForwardConfig {
         let (driver, listen, to, pollers, routed) = match &plan.ends {
             Ends::Addresses(relay) => {
                 let RelayPlan { config, pollers } = &**relay;
-                ("udp", config.listen.to_string(), config.upstream.to_string(), *pollers, None)
+                let driver = if plan.how.napi { "napi" } else { "udp" };
+                (driver, config.listen.to_string(), config.upstream.to_string(), *pollers, None)
             }
             Ends::Interfaces(between) => {
                 let [a, b] = between.names.clone();
@@ -168,7 +169,7 @@ fn clients(stats: &ClientStats, table: &mut Table) {
     table.seldom("refused", refused);
     table.seldom("misdirected", misdirected);
     table.seldom("upstream refused", upstream_refused);
-    let withheld = Withheld {
+    let withheld = WithheldAnswers {
         answers: stats.withheld,
         budget: stats.withheld_budget,
         rate: stats.withheld_rate,
@@ -197,9 +198,9 @@ fn interfaces(stats: &InterfaceStats, table: &mut Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forwarder::Volume;
     use crate::run::snapshot::{self, Live};
     use crate::run::stream::columns;
-    use softtimers_forward::Volume;
     use softtimers_measure::stats::Stats as _;
     use std::time::Duration;
 

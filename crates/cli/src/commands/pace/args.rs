@@ -159,11 +159,14 @@ Examples:
   sudo softtimers pace --rate 100Mbit -- nginx -g 'daemon off;'
   sudo softtimers pace -b 1Gbit --to 10.0.0.0/8 -- rsync -a data/ backup:data/
   sudo softtimers pace -b 50Mbit --window 0.5 --control pace.sock -- ./server
-  printf 'set rate 20Mbit\\nshow\\n' | socat - UNIX-CONNECT:pace.sock
+  echo set rate 20Mbit | socat - UNIX-CONNECT:pace.sock
 
 When not to:
   A path that you do not own: others share it, and told twice what it has, it loses packets by the hundred until the
   run notices. Loopback and one fast link without a queue: there is no slow start to save. See docs/pace.md.
+
+Without the rights for BPF:
+  The rate alone, as each connection's limit; no window, no sharing. It is said when the run begins.
 
 Exit codes:
   That of CMD; 126 and 127 if it cannot be started or found; and

@@ -6,8 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use softtimers_measure::failure::Failure;
+
+use super::watch::Members;
 
 /// A cgroup (version 2) below this process's own. Its [guard](super::guard) removes it.
 #[derive(Debug)]
@@ -65,14 +68,14 @@ impl Group {
         enter(&self.own)?;
         done
     }
+}
 
-    /// Says whether a process is in it.
-    pub(super) fn is_populated(&self) -> bool {
+impl Members for Group {
+    fn is_populated(&self) -> bool {
         !read(&self.events).lines().any(|line| line == "populated 0")
     }
 
-    /// Sends a signal to each of its processes.
-    pub(super) fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         let ids = read(&self.processes);
         for id in ids.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
             // It may have ended meanwhile.
@@ -80,9 +83,13 @@ impl Group {
         }
     }
 
-    /// Returns what changes when the group becomes empty.
-    pub(super) fn events(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+    fn events(&self) -> (BorrowedFd<'_>, PollFlags) {
+        (self.events.as_fd(), PollFlags::PRI)
+    }
+
+    /// Takes the event: until its file is read, it stays.
+    fn serve(&self) {
+        self.is_populated();
     }
 }
 

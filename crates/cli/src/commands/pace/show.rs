@@ -1,14 +1,18 @@
 //! The report of `pace`: the keys of `softtimers.pace/1`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_bpf::{TcpCounts, TcpWindow};
+use softtimers_measure::failure::Failure;
+use softtimers_net::kernel::queue_to;
 
 use super::args::{PacePlan, Window};
 use super::run::Paced;
+use super::supervise::SocketCounts;
 use crate::run::output::Report;
 use crate::run::quantity::{bits, number, part, time};
 use crate::run::table::Table;
@@ -79,6 +83,16 @@ pub(crate) struct PaceReport {
     pub(crate) without_round_trip: u64,
     /// Settings that the kernel refused.
     pub(crate) refused: u64,
+    /// Whether connections had the rate alone, and each all of it: BPF was not possible.
+    pub(crate) rate_only: bool,
+    /// Sockets that listened, whose connections have their pace; `null` with BPF, which counts connections.
+    pub(crate) listening: Option<u64>,
+    /// Connections to an address whose path carried less within the last minute.
+    pub(crate) remembered: u64,
+    /// Times that a few losses showed others on a path.
+    pub(crate) made_room: u64,
+    /// UDP sockets that were given the rate.
+    pub(crate) udp: u64,
     /// The exit code of the command; `null` if a signal ended it, or the run did.
     pub(crate) exit_code: Option<i32>,
     /// The signal that ended it; `null` if none did.
@@ -88,6 +102,7 @@ pub(crate) struct PaceReport {
 }
 
 impl PaceReport {
+    /// Reports a run with BPF.
     pub(super) fn new(counts: &TcpCounts, span: Duration, status: Option<ExitStatus>) -> Self {
         PaceReport {
             connections: counts.connections,
@@ -100,9 +115,26 @@ impl PaceReport {
             other_control: counts.other_control,
             without_round_trip: counts.without_round_trip,
             refused: counts.refused,
+            rate_only: false,
+            listening: None,
+            remembered: counts.remembered,
+            made_room: counts.made_room,
+            udp: counts.udp,
             exit_code: status.and_then(|status| status.code()),
             signal: status.and_then(|status| status.signal()),
             span_s: span.as_secs_f64(),
+        }
+    }
+
+    /// Reports a run without BPF.
+    pub(super) fn of_sockets(counts: &SocketCounts, span: Duration, status: Option<ExitStatus>) -> Self {
+        let connections =
+            TcpCounts { connections: counts.connected, refused: counts.refused, ..TcpCounts::default() };
+        PaceReport {
+            rate_only: true,
+            listening: Some(counts.listening),
+            udp: counts.udp,
+            ..PaceReport::new(&connections, span, status)
         }
     }
 }
@@ -113,11 +145,18 @@ impl Report<Paced> for PaceReport {
     fn table(&self) -> Table {
         let mut table = Table::default();
         table.row("connections", self.connections);
-        table.row("active at once", self.most_active);
-        table.row("window restored", self.restored);
-        table.row("retransmitted", self.retransmitted);
-        table.row("timeouts", self.timeouts);
-        table.loss("given back", self.given_back, self.connections);
+        if let Some(listening) = self.listening {
+            table.row("listening", listening);
+        } else {
+            table.row("active at once", self.most_active);
+            table.row("window restored", self.restored);
+            table.row("retransmitted", self.retransmitted);
+            table.row("timeouts", self.timeouts);
+            table.loss("given back", self.given_back, self.connections);
+            table.seldom("remembered", self.remembered);
+            table.seldom("made room", self.made_room);
+        }
+        table.seldom("UDP", self.udp);
         table.seldom("other control", self.other_control);
         table.seldom("no round trip", self.without_round_trip);
         table.seldom("refused settings", self.refused);
@@ -127,7 +166,7 @@ impl Report<Paced> for PaceReport {
 }
 
 /// Returns what did not work as asked, and what was done instead.
-pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>) -> Vec<String> {
+pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>, lacks_udp: Option<&str>) -> Vec<String> {
     let mut notes = vec![];
     if let Some(why) = lacks {
         notes.push(format!("after a pause connections begin as their congestion control has it: {why}"));
@@ -138,17 +177,54 @@ pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>) -> Vec<String> 
             "the path carried less than --rate for {connections} of the connections, by losses or a growing queue: they were left to their congestion control"
         ));
     }
+    if counts.remembered > 0 {
+        let connections = number(counts.remembered, "later connection");
+        notes.push(format!(
+            "{connections} to these addresses within a minute began as their congestion control has it"
+        ));
+    }
     if counts.other_control > 0 && lacks.is_none() {
         let connections = number(counts.other_control, "connection");
         notes.push(format!(
             "{connections} had another congestion control than CUBIC: it was given window and pace, and has its own way after a pause"
         ));
     }
-    if counts.refused > 0 {
-        let error = std::io::Error::from_raw_os_error(i32::try_from(counts.last_refusal).unwrap_or(0));
-        notes.push(format!("the kernel refused {}: {error}", number(counts.refused, "setting")));
-    }
+    notes.extend(lacks_udp.map(|why| format!("UDP is not paced: {why}")));
+    notes.extend(unpaced_udp(counts.udp, counts.udp_to));
+    notes.extend(refusals(counts.refused, counts.last_refusal));
     notes
+}
+
+/// Returns the same of a run without BPF.
+pub(super) fn fallbacks_of_sockets(counts: &SocketCounts, why: &Failure, to: bool) -> Vec<String> {
+    let mut notes = vec![rate_only(why)];
+    if counts.listening > 0 && to {
+        notes.push("--to: accepted connections are paced whoever connects".to_owned());
+    }
+    notes.extend(unpaced_udp(counts.udp, counts.udp_to));
+    notes.extend(refusals(counts.refused, counts.last_refusal.into()));
+    notes
+}
+
+/// Says that the rate alone holds, and why.
+pub(super) fn rate_only(why: &Failure) -> String {
+    format!("rate only, and all of it for each connection; no window, no sharing: {why}")
+}
+
+/// Says where the rate of UDP sockets does not hold.
+fn unpaced_udp(sockets: u64, to: Option<IpAddr>) -> Option<String> {
+    let Some(to) = to.filter(|_| sockets > 0) else {
+        let unknown =
+            "UDP sockets were given the rate, which holds where their packets leave by the queue fq";
+        return (sockets > 0).then(|| unknown.to_owned());
+    };
+    let queue = queue_to(SocketAddr::new(to, 9));
+    (!queue.works).then(|| format!("UDP was not paced: {}", queue.how))
+}
+
+fn refusals(refused: u64, last: u64) -> Option<String> {
+    let error = std::io::Error::from_raw_os_error(i32::try_from(last).unwrap_or(0));
+    (refused > 0).then(|| format!("the kernel refused {}: {error}", number(refused, "setting")))
 }
 
 #[cfg(test)]
@@ -170,6 +246,10 @@ mod tests {
             without_round_trip: 1,
             refused: 1,
             last_refusal: 22,
+            remembered: 4,
+            made_room: 5,
+            udp: 1,
+            udp_to: None,
         };
         let config = PaceConfig {
             command: "nginx".to_owned(),
@@ -180,7 +260,12 @@ mod tests {
         };
         let report = PaceReport::new(&counts, Duration::from_secs(61), Some(ExitStatus::from_raw(0)));
         snapshot::check(super::super::fields::FIELDS, "pace", &header(&config), &Live::none(), &report);
-        assert_eq!(fallbacks(&counts, None).len(), 3);
-        assert_eq!(fallbacks(&TcpCounts::default(), Some("too old")).len(), 1);
+        assert_eq!(fallbacks(&counts, None, None).len(), 5);
+        assert_eq!(fallbacks(&TcpCounts::default(), Some("too old"), Some("too old")).len(), 2);
+        let sockets =
+            SocketCounts { listening: 1, udp: 2, refused: 1, last_refusal: 1, ..SocketCounts::default() };
+        let why = Failure::not_possible("why");
+        assert_eq!(fallbacks_of_sockets(&sockets, &why, true).len(), 4);
+        assert_eq!(fallbacks_of_sockets(&sockets, &why, false).len(), 3);
     }
 }

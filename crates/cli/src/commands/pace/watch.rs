@@ -10,11 +10,25 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use softtimers_measure::interrupt::Interrupt;
 
-use super::group::Group;
 use crate::control::Control;
 use crate::user_command::Terminal;
 
-/// A command that runs in a group.
+/// The processes of a command.
+pub(super) trait Members {
+    /// Says whether there is a process.
+    fn is_populated(&self) -> bool;
+
+    /// Sends a signal to each of them.
+    fn signal(&self, signal: Signal);
+
+    /// Returns what to wait for: that there are none any more, or one wants to be served.
+    fn events(&self) -> (BorrowedFd<'_>, PollFlags);
+
+    /// Serves one that wants to be.
+    fn serve(&self) {}
+}
+
+/// A command that runs with its children.
 #[derive(Debug)]
 pub(super) struct Watch {
     child: Child,
@@ -51,21 +65,24 @@ impl Watch {
     /// If the system refuses to wait.
     pub(super) fn wait(
         &mut self,
-        group: &Group,
+        members: &dyn Members,
         interrupt: &Interrupt,
         control: Option<&mut Control>,
         mut answer: impl FnMut(&str) -> String,
     ) -> io::Result<()> {
         let mut control = control;
-        while self.status().is_none() || group.is_populated() {
-            let ready = self.ready(group, interrupt, control.as_deref())?;
+        while self.status().is_none() || members.is_populated() {
+            let ready = self.ready(members, interrupt, control.as_deref())?;
             // It is readable, so this does not block.
             if ready.signal && interrupt.wait(interrupt)? {
                 let again = std::mem::replace(&mut self.signalled, true);
                 if again {
                     return Ok(());
                 }
-                self.hand_on(group, interrupt.exit_code() - 128);
+                self.hand_on(members, interrupt.exit_code() - 128);
+            }
+            if ready.member {
+                members.serve();
             }
             let Some(control) = control.as_deref_mut() else { continue };
             if ready.client {
@@ -78,11 +95,11 @@ impl Watch {
     }
 
     /// Passes a signal on: to the command, unless the terminal has sent it already; to its children once it has ended.
-    fn hand_on(&mut self, group: &Group, signal: i32) {
+    fn hand_on(&mut self, members: &dyn Members, signal: i32) {
         let Some(signal) = Signal::from_named_raw(signal) else { return };
         let by_key = signal == Signal::INT && self.terminal.has_keys();
         match self.status() {
-            Some(_) => group.signal(signal),
+            Some(_) => members.signal(signal),
             None if by_key => {}
             None => {
                 // It may have ended meanwhile.
@@ -91,13 +108,17 @@ impl Watch {
         }
     }
 
-    fn ready(&self, group: &Group, interrupt: &Interrupt, control: Option<&Control>) -> io::Result<Ready> {
+    fn ready(
+        &self,
+        members: &dyn Members,
+        interrupt: &Interrupt,
+        control: Option<&Control>,
+    ) -> io::Result<Ready> {
         let connections: Vec<(usize, BorrowedFd<'_>)> =
             control.into_iter().flat_map(Control::connections).collect();
-        let mut sources = vec![
-            PollFd::new(interrupt, PollFlags::IN),
-            PollFd::from_borrowed_fd(group.events(), PollFlags::PRI),
-        ];
+        let (members, wanted) = members.events();
+        let mut sources =
+            vec![PollFd::new(interrupt, PollFlags::IN), PollFd::from_borrowed_fd(members, wanted)];
         // An ended command is readable for ever.
         sources.extend(self.status.is_none().then(|| PollFd::new(&self.ended, PollFlags::IN)));
         let listener = control.map(|control| (sources.len(), control.as_fd()));
@@ -112,6 +133,7 @@ impl Watch {
         let is_ready = |at: usize| !sources[at].revents().is_empty();
         Ok(Ready {
             signal: is_ready(0),
+            member: sources[1].revents().contains(wanted),
             client: listener.is_some_and(|(at, _)| is_ready(at)),
             connections: (first..sources.len())
                 .filter(|&at| is_ready(at))
@@ -125,6 +147,8 @@ impl Watch {
 #[derive(Debug, Default)]
 struct Ready {
     signal: bool,
+    /// A process of the command is to be served.
+    member: bool,
     /// Somebody connects to the control socket.
     client: bool,
     connections: Vec<usize>,
@@ -134,5 +158,6 @@ fn id(child: &Child) -> io::Result<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Events of a cgroup are told at most once in 10 ms; should one be missed, it is noticed by then.
+/// Events of a cgroup are told at most once in 10 ms, and ended orphans of a supervised command not at all; what is missed
+/// is noticed by then.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

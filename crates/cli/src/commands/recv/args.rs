@@ -11,6 +11,7 @@ use softtimers_measure::units;
 
 use crate::address;
 use crate::args::{EndArgs, StreamArgs};
+use crate::commands::traffic_page::{Page, PageArgs};
 use crate::run::output::Output;
 
 /// `softtimers recv`.
@@ -52,6 +53,12 @@ pub(crate) struct RecvArgs {
     #[arg(long, display_order = 6)]
     pub(crate) any: bool,
 
+    /// With --any: read RTP, so that loss and order of each stream are known
+    ///
+    /// A flow for each address, port and SSRC. What is no RTP, RTCP included, counts as foreign.
+    #[arg(long, requires = "any", display_order = 6)]
+    pub(crate) rtp: bool,
+
     /// Report also the 64 gaps that follow this long after the first datagram
     #[arg(long, value_name = "TIME", value_parser = units::duration, hide = true)]
     pub(crate) strip_after: Option<Duration>,
@@ -61,13 +68,24 @@ pub(crate) struct RecvArgs {
     pub(crate) cpu: Option<usize>,
 
     #[command(flatten)]
+    pub(crate) page: PageArgs,
+
+    /// Overwrite the file of --report
+    #[arg(long, requires = "report", help_heading = "Output", hide_short_help = true)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
 
 /// A run of `recv`.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub(crate) struct Recv {
     pub(crate) plan: RecvPlan,
+    /// The page to be drawn, and whether to overwrite its file.
+    pub(super) page: (PageArgs, bool),
+    /// The page, once its file is open.
+    pub(super) open: Option<Page>,
     /// The configuration in effect; the socket's, once it is bound.
     pub(super) config: RecvConfig,
     pub(crate) output: Output,
@@ -86,11 +104,13 @@ impl Recv {
             end: End::from(&args.end),
             once: args.once,
             any: args.any,
+            rtp: args.rtp,
             expect_interval: args.expect_interval,
             strip_after: args.strip_after,
             cpu: args.cpu.map(Processor::new).transpose()?,
         };
-        Ok(Recv { plan, config: RecvConfig::default(), output: Output::from(&args.output) })
+        let (page, output) = ((args.page.clone(), args.force), Output::from(&args.output));
+        Ok(Recv { plan, page, open: None, config: RecvConfig::default(), output })
     }
 }
 
@@ -99,6 +119,7 @@ Examples:
   softtimers recv 0.0.0.0:9000
   softtimers recv 127.0.0.1:0 --once --json > run.json
   softtimers recv 0.0.0.0:7000 --any -i 40us   # how evenly any program sends
+  softtimers recv 0.0.0.0:5004 --any --rtp -t 1min
   softtimers recv 127.0.0.1:9000 -t 10 -i 40us --assert 'lost==0'
 
 Exit codes:

@@ -8,7 +8,8 @@ use super::show::header;
 use softtimers_run::field::Field;
 
 use crate::address::bind_failure;
-use crate::run::output::{Output, say};
+use crate::commands::traffic_page::Page;
+use crate::run::output::{Object, Output, say};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -37,6 +38,7 @@ impl Command for Recv {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<RecvReport>, Failure> {
+        self.open = Page::open(&self.page.0, self.page.1, run)?;
         let mut receiver = Receiver::bind(&self.plan).map_err(|error| match error {
             BindError::Address(error) => bind_failure(self.plan.local, &error),
             BindError::Socket(error) => Failure::not_possible(format_args!("a UDP socket: {error}")),
@@ -52,5 +54,12 @@ impl Command for Recv {
         self.config = receiver.config();
         let fallbacks = receiver.fallbacks().to_vec();
         Ok(Outcome { fallbacks, broke_off: received.err(), ..Outcome::of(receiver.report()) })
+    }
+
+    fn print(&mut self, object: &Object<'_, RecvReport, RecvConfig>) -> Result<(), Failure> {
+        let printed = self.output().finish::<Self, _, _>(object);
+        let Some(page) = self.open.take() else { return printed };
+        let (verdict, machine) = (header(object.config), object.machine.place());
+        printed.and(page.write("softtimers recv", verdict, machine, &object.to_json::<Self>()?))
     }
 }

@@ -226,9 +226,9 @@ Examples:
   softtimers recv 127.0.0.1:9000 --once &
   softtimers replay call.pcapng 127.0.0.1:9000
   softtimers replay call.pcap 127.0.0.1:9000 --speed 2x -t 30
-  softtimers replay call.pcap 127.0.0.1:9000 --catch-up 10ms   # rather lost than later
+  softtimers replay call.pcap 127.0.0.1:9000 --catch-up 10ms
   softtimers replay game.csv 127.0.0.1:9000 --json --assert 'skew_ns<1000000'
-  tcpdump -r big.pcap --time-stamp-precision nano -w - port 5004 | softtimers replay - 127.0.0.1:9000
+  tcpdump -r big.pcap -w - port 5004 | softtimers replay - 127.0.0.1:9000
 
 Exit codes:
    0  done; every --assert held

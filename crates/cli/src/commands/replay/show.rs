@@ -34,7 +34,7 @@ impl ReplayReport {
 }
 
 impl Report<Replay> for ReplayReport {
-    const SCHEMA: &'static str = "softtimers.replay/1";
+    const SCHEMA: &'static str = "softtimers.replay/2";
 
     fn table(&self) -> Table {
         let Summary { packets, span_s, bytes: volume, peak_pps, gaps, .. } = self.recording;

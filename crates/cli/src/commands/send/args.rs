@@ -9,18 +9,18 @@ use clap::{Args, ValueEnum};
 use softtimers_core::{PaceConfig, Rate, Recovery};
 use softtimers_load::engines::Timer;
 use softtimers_load::pattern::SendPattern;
-use softtimers_load::plan::{self as load, SendPlan, SendVia, Way};
+use softtimers_load::plan::{SendPlan, SendVia, Way};
 use softtimers_load::quantum::SendQuantum;
 use softtimers_load::send::SendTrace;
 use softtimers_load::traffic::{End, Phase, Traffic};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, SendRate, show_duration};
 
-use super::driver::{Driver, DriverArgs};
 use super::engine::{EngineArgs, PACING, TRAFFIC};
 use crate::address;
 use crate::args::any_seed;
 use crate::args::{EndArgs, datagram_size};
+use crate::commands::traffic_page::{Page, PageArgs};
 use crate::run::output::Output;
 
 /// `softtimers send`.
@@ -29,6 +29,7 @@ use crate::run::output::Output;
 #[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: 10, or --count]")))]
 #[command(mut_arg("count", |arg| arg.help("Stop after N datagrams, of all flows together")))]
 #[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
+#[command(group(clap::ArgGroup::new("files").multiple(true).args(["trace", "report"])))]
 pub(crate) struct SendArgs {
     /// Destination: IP:PORT, [IPv6]:PORT or NAME:PORT
     ///
@@ -79,13 +80,14 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
     pub(crate) burst_interval: Option<Duration>,
 
-    /// Longest train of datagrams when catching up: 1 to 64, or none [default: 3, or 1 without --timer soft; of several flows 8, none if random]
+    /// Longest train of datagrams: 1 to 64, or none [default: 3, or 1 without --timer soft; of several flows 8, none if random]
     ///
     /// One flow catches up a datagram at a time, a burst interval apart, unless the loop checks the clock so seldom that
     /// this would take more than eight times the delay, going by the gaps of late: then up to N leave together. 1 keeps every gap.
     /// After a pause of the loop all of several flows are due. They then leave in trains of at most N, with pauses in which the flows
     /// still catch up as fast as --burst-interval allows, but no faster than at twice the rate. The default is for flows
-    /// whose sum is even: spread, and not --pattern poisson.
+    /// whose sum is even: spread, and not --pattern poisson. With --timer soft a given N also collects the departures of such
+    /// flows: up to N leave together at slots that divide the interval, so that each flow keeps its gaps, late by a constant.
     #[arg(long, value_name = "N|none", value_parser = train, help_heading = PACING, hide_short_help = true)]
     pub(crate) train: Option<Train>,
 
@@ -116,23 +118,26 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "FILE", help_heading = TRAFFIC, hide_short_help = true)]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Overwrite the file of --trace
-    #[arg(long, requires = "trace", help_heading = TRAFFIC, hide_short_help = true)]
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+
+    /// Overwrite the files of --trace and --report
+    #[arg(long, requires = "files", help_heading = "Output", hide_short_help = true)]
     pub(crate) force: bool,
 
     /// The options of the engine.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-
-    /// The options of the driver.
-    #[command(flatten)]
-    pub(crate) driver: DriverArgs,
 }
 
 /// A run of `send`.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub(crate) struct Send {
     pub(crate) plan: SendPlan,
+    /// The page to be drawn, and whether to overwrite its file.
+    pub(super) page: (PageArgs, bool),
+    /// The page, once its file is open.
+    pub(super) open: Option<Page>,
     /// The file of the trace, and whether to overwrite it.
     pub(crate) trace: Option<(PathBuf, bool)>,
     pub(crate) output: Output,
@@ -146,14 +151,12 @@ impl Send {
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
         let mut plan = args.by_way(args.send_via).plan()?;
-        if args.send_via == Some(SendWay::Auto)
-            && args.engine.timer.is_none()
-            && plan.driver == load::Driver::Socket
-        {
+        if args.send_via == Some(SendWay::Auto) && args.engine.timer.is_none() {
             plan = plan.or_by_kernel(|| args.by_way(Some(SendWay::Txtime)).plan());
         }
         let trace = args.trace.clone().map(|path| (path, args.force));
-        Ok(Send { plan, trace, output: Output::from(&args.engine.output) })
+        let page = (args.page.clone(), args.force);
+        Ok(Send { plan, page, open: None, trace, output: Output::from(&args.engine.output) })
     }
 }
 
@@ -161,8 +164,7 @@ impl SendArgs {
     /// Returns the plan of these flags.
     fn plan(&self) -> Result<SendPlan, Failure> {
         let plan = self.engine.plan(self.traffic()?, address::destination(&self.address)?)?;
-        let driver = self.driver(&plan)?;
-        let plan = SendPlan { driver, trace: self.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
+        let plan = SendPlan { trace: self.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
         self.check_way(&plan)?;
         Ok(plan)
     }
@@ -181,34 +183,19 @@ impl SendArgs {
         args
     }
 
-    /// Returns the driver of a loop. One that could not send is refused.
-    fn driver(&self, plan: &SendPlan) -> Result<load::Driver, Failure> {
-        let timer = plan.timer;
-        match self.driver.driver {
-            Driver::Socket | Driver::Xdp => Ok(load::Driver::Socket),
-            // A signal's handler and a queue of the kernel need a socket.
-            Driver::Packet if !timer.drives_several() || timer.hands_over_ahead() => {
-                Err(Failure::usage(format_args!(
-                    "--driver packet: not with --timer {timer}, which sends by a socket or not at all"
-                )))
-            }
-            Driver::Packet => Ok(load::Driver::Packet),
-        }
-    }
-
     /// Refuses a way that this traffic cannot use.
     fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
         let SendVia { way, why } = plan.send_via();
         let Some(asked) = self.send_via else { return Ok(()) };
         let allowed = match (asked, way) {
             (SendWay::Auto, _)
-            | (SendWay::Sendto, Way::Send | Way::Frame)
-            | (SendWay::Sendmmsg, Way::Sendmmsg | Way::Frames)
+            | (SendWay::Sendto, Way::Send)
+            | (SendWay::Sendmmsg, Way::Sendmmsg)
             | (SendWay::Segment, Way::Segment)
             | (SendWay::Txtime, Way::Txtime) => return Ok(()),
             (SendWay::Sendto, _) => "one flow and --quantum 1",
             (SendWay::Sendmmsg, _) => "--flows or --quantum of 2 or more",
-            (SendWay::Segment, _) => "--quantum of 2 or more, without --no-gso and --driver packet",
+            (SendWay::Segment, _) => "--quantum of 2 or more, without --no-gso",
             (SendWay::Txtime, _) => "--timer kernel",
         };
         Err(Failure::usage(format_args!(
@@ -231,7 +218,7 @@ impl SendArgs {
             flows: self.flows,
             phase: self.phase(seed)?,
             quantum: self.quantum(rate)?,
-            gso: !self.no_gso && self.driver.driver == Driver::Socket,
+            gso: !self.no_gso,
             end: self.end(),
             ..Traffic::new(rate)
         };
@@ -240,11 +227,16 @@ impl SendArgs {
             Some(Train::None) => None,
             None => traffic.usual_train().filter(|_| !self.engine.timer().hands_over_ahead()),
         };
-        Ok(Traffic { train, ..traffic })
+        // Asked for, trains also collect what is on schedule.
+        let slot = match self.train {
+            Some(Train::AtMost(most)) if self.engine.timer().has_trigger_states() => traffic.slot_of(most),
+            _ => Duration::ZERO,
+        };
+        Ok(Traffic { train, slot, ..traffic })
     }
 
     /// Returns the rate, given in either form.
-    pub(super) fn rate(&self) -> Result<Rate, Failure> {
+    fn rate(&self) -> Result<Rate, Failure> {
         match (self.rate, self.interval) {
             (Some(rate), _) => rate.of_packets(self.size).map_err(|error| {
                 let (given, most) = match rate {
@@ -266,45 +258,9 @@ impl SendArgs {
     }
 
     /// Returns when the run ends; it always has an end.
-    pub(super) fn end(&self) -> End {
+    fn end(&self) -> End {
         let EndArgs { duration, count } = self.engine.end;
         End { duration: duration.or(count.is_none().then_some(DEFAULT_DURATION)), count }
-    }
-
-    /// Returns the flags that apply only to sockets, and whether each was given.
-    pub(super) fn socket_flags(&self) -> [(&'static str, bool); 9] {
-        // In full: a new flag is in this list, or named as one that every driver honours.
-        let SendArgs {
-            address: _,
-            rate: _,
-            interval: _,
-            size: _,
-            quantum: _,
-            // Of no use without --trace.
-            force: _,
-            engine: _,
-            driver: _,
-            flows,
-            pattern,
-            seed,
-            phase,
-            burst_interval,
-            train,
-            no_gso,
-            send_via,
-            trace,
-        } = self;
-        [
-            ("--pattern", *pattern != SendPattern::Constant),
-            ("--seed", seed.is_some()),
-            ("--burst-interval", burst_interval.is_some()),
-            ("--flows", *flows != 1),
-            ("--phase", phase.is_some()),
-            ("--train", train.is_some()),
-            ("--trace", trace.is_some()),
-            ("--send-via", send_via.is_some()),
-            ("--no-gso", *no_gso),
-        ]
     }
 
     /// Returns the seed for everything random, chosen at random by default.
@@ -483,7 +439,7 @@ Examples:
   softtimers send 127.0.0.1:9000 -b 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 -b 2Gbit --quantum 8 --cpu-budget 100%
   softtimers send 127.0.0.1:9000 -b 50pps --size 172 --dscp ef
-  softtimers send 192.0.2.7:9000 -b 10kpps   # asks a `softtimers recv` there first
+  softtimers send 192.0.2.7:9000 -b 10kpps   # asks the recv there first
 
 Exit codes:
    0  done; every --assert held

@@ -74,10 +74,6 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOOP, hide_short_help = true)]
     pub(crate) slack: Option<Duration>,
 
-    /// Clock that the loop reads
-    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic, help_heading = LOOP, hide_short_help = true)]
-    pub(crate) clock: ClockName,
-
     /// Scheduler slice to ask for: 100us to 100ms; Linux 6.12 or later
     ///
     /// With a short slice the loop runs as soon as it wakes, also beside a program that computes. It gets no larger share
@@ -125,7 +121,6 @@ impl EngineArgs {
             no_handshake,
             dscp,
             cpu,
-            clock,
             sched_slice,
             disable_source,
             // Of the traffic, which the commands make.
@@ -144,7 +139,6 @@ impl EngineArgs {
         let slack = self.slack(plan.slack)?;
         self.check_timer(&plan.traffic)?;
         let plan = SendPlan {
-            tsc: clock == ClockName::Tsc,
             slack,
             idle: self.idle(plan.idle)?,
             sched_slice,
@@ -159,42 +153,7 @@ impl EngineArgs {
         Ok(plan)
     }
 
-    /// Returns the flags that apply only to a loop, and whether each was given.
-    pub(super) fn loop_flags(&self) -> [(&'static str, bool); 11] {
-        // In full: a new flag is in this list, or named as one that every driver honours.
-        let EngineArgs {
-            end: _,
-            dscp: _,
-            catch_up: _,
-            cpu: _,
-            timer,
-            clock,
-            slack,
-            idle,
-            cpu_budget,
-            sched_slice,
-            busy,
-            echo_batch,
-            disable_source,
-            no_handshake,
-            output,
-        } = self;
-        [
-            ("--timer", timer.is_some()),
-            ("--clock", *clock != ClockName::Monotonic),
-            ("--slack", slack.is_some()),
-            ("--idle", idle.is_some()),
-            ("--cpu-budget", cpu_budget.is_some()),
-            ("--sched-slice", sched_slice.is_some()),
-            ("--busy", *busy != Busy::None),
-            ("--echo-batch", echo_batch.is_some()),
-            ("--disable-source", disable_source.is_some()),
-            ("--no-handshake", *no_handshake),
-            ("--json-stream", output.json_stream),
-        ]
-    }
-
-    /// Refuses an engine that cannot drive this traffic, and a clock that it cannot read.
+    /// Refuses an engine that cannot drive this traffic.
     fn check_timer(&self, traffic: &Traffic) -> Result<(), Failure> {
         let (timer, flows) = (self.timer(), traffic.flows);
         if timer.needs_even_gaps() && traffic.pattern() != "constant" {
@@ -218,11 +177,6 @@ impl EngineArgs {
         if flows > 1 && !timer.drives_several() {
             return Err(Failure::usage(format_args!(
                 "--flows {flows}: only --flows 1 is allowed with --timer {timer}"
-            )));
-        }
-        if self.clock == ClockName::Tsc && !timer.reads_any_clock() {
-            return Err(Failure::usage(format_args!(
-                "--clock tsc: --timer {timer} goes by the kernel's clock; only --clock monotonic is allowed with it"
             )));
         }
         match traffic.end.count {
@@ -287,15 +241,6 @@ fn check_source(plan: &SendPlan) -> Result<(), Failure> {
         return refuse("it is the only one of a loop that computes; --busy echo has others");
     }
     Ok(())
-}
-
-/// The clock that the loop reads.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum ClockName {
-    /// The kernel's CLOCK_MONOTONIC
-    Monotonic,
-    /// The CPU's time stamp counter, checked against the former; not on every machine
-    Tsc,
 }
 
 /// Work that the sending loop does besides sending.

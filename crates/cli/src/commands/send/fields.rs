@@ -42,12 +42,7 @@ pub(crate) const SENDER: &[Field] = &[
     field(
         "sent by",
         "",
-        "How datagrams reached the kernel, and why: send, sendmmsg, segment (UDP_SEGMENT), txtime (SO_TXTIME), or frame and frames (--driver packet).",
-    ),
-    field(
-        "frames",
-        "packets",
-        "With --driver packet: datagrams sent as frames, those sent through the socket instead, and switches between the two.",
+        "How datagrams reached the kernel, and why: send, sendmmsg, segment (UDP_SEGMENT), or txtime (SO_TXTIME).",
     ),
     field(
         "per call",

@@ -13,8 +13,9 @@ use super::args::Send;
 use super::show::header;
 use softtimers_run::field::Field;
 
+use crate::commands::traffic_page::Page;
 use crate::file::OutputFile;
-use crate::run::output::{Output, say};
+use crate::run::output::{Object, Output, say};
 use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -38,7 +39,7 @@ impl Command for Send {
     }
 
     fn example(&self) -> SendReport {
-        SendReport::default()
+        SendReport::example()
     }
 
     fn seed(&self) -> Option<u64> {
@@ -46,6 +47,7 @@ impl Command for Send {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        self.open = Page::open(&self.page.0, self.page.1, run)?;
         let mut file = None;
         let sent = send(self, &self.plan, run, |interrupt| {
             file = self.trace.as_ref().map(|trace| create(trace, interrupt)).transpose()?;
@@ -57,6 +59,13 @@ impl Command for Send {
         }
         let broke_off = sent.broke_off.or(written.err());
         Ok(Outcome { fallbacks: sent.fallbacks, broke_off, ..Outcome::of(sent.report) })
+    }
+
+    fn print(&mut self, object: &Object<'_, SendReport, SendConfig>) -> Result<(), Failure> {
+        let printed = self.output().finish::<Self, _, _>(object);
+        let Some(page) = self.open.take() else { return printed };
+        let (verdict, machine) = (header("send", object.config), object.machine.place());
+        printed.and(page.write("softtimers send", verdict, machine, &object.to_json::<Self>()?))
     }
 }
 

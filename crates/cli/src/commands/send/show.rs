@@ -2,9 +2,7 @@
 
 use softtimers::late::LateCause;
 use softtimers_load::plan::{SendConfig, Way};
-use softtimers_load::send::{
-    CatchUpReport, FramesReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport,
-};
+use softtimers_load::send::{CatchUps, PolledReport, SendFigures, SendReport, SendStats, SocketReport};
 
 use super::args::Send;
 use crate::run::grid::Grid;
@@ -54,7 +52,7 @@ impl Seconds<Send> for SendStats {
 }
 
 impl Report<Send> for SendReport {
-    const SCHEMA: &'static str = "softtimers.send/1";
+    const SCHEMA: &'static str = "softtimers.send/2";
 
     fn table(&self) -> Table {
         let mut table = Table::default();
@@ -79,7 +77,6 @@ impl Report<Send> for SendReport {
         if self.send_via.way != Way::None {
             table.row("sent by", format!("{}: {}", self.send_via.way, self.send_via.why));
         }
-        framed(&self.frames, &mut table);
         handed_over(self, &mut table);
         table.row("CPU", format!("{} of one core", share(self.cpu_share)));
         busy_polling(&self.polled, &mut table);
@@ -122,22 +119,13 @@ fn late(report: &SendReport, table: &mut Table) {
 }
 
 /// Adds how often the flow fell behind, and how it recovered.
-fn catch_ups(found: &CatchUpReport, table: &mut Table) {
-    let CatchUpReport { spells, packets, in_trains, longest_ns } = *found;
+fn catch_ups(found: &CatchUps, table: &mut Table) {
+    let CatchUps { spells, packets, in_trains, longest_ns } = *found;
     if spells > 0 {
         let trains = if in_trains > 0 { format!(", {in_trains} in trains") } else { String::new() };
         let packets = number(packets, "datagram");
         table.row("catch-ups", format!("{spells}  longest {}  {packets}{trains}", time(longest_ns)));
     }
-}
-
-/// Adds frames, if there were any.
-fn framed(frames: &FramesReport, table: &mut Table) {
-    let FramesReport { sent: Some(sent), by_socket: Some(by_socket), way_changes } = *frames else { return };
-    let changes = way_changes.filter(|&changes| changes > 0);
-    let changed =
-        changes.map_or_else(String::new, |changes| format!("  the way changed {}", number(changes, "time")));
-    table.row("frames", format!("{sent}  and {by_socket} by the socket{changed}"));
 }
 
 /// Adds system calls, if one sent more than one datagram.
@@ -170,7 +158,10 @@ fn busy_polling(polled: &PolledReport, table: &mut Table) {
     let Some(taken) = polled.share else { return };
     let mut text = format!("{} of one core", share(taken));
     if let Some(budget) = polled.budget_share {
-        text += &format!("  limit {}, which forced {}", share(budget), number(polled.forced_sleeps, "sleep"));
+        text += &format!("  limit {}", share(budget));
+        if polled.forced_sleeps > 0 {
+            text += &format!(", reached: {} instead", number(polled.forced_sleeps, "sleep"));
+        }
     }
     table.row("busy-poll time", text);
 }
@@ -184,9 +175,10 @@ pub(crate) mod tests {
     use crate::run::snapshot::{self, Live, times};
     use crate::run::stream::columns;
     use clap::Parser;
+    use softtimers_load::gaps::Extremes;
     use softtimers_load::gaps::GapReport;
     use softtimers_load::plan::SendVia;
-    use softtimers_load::send::{LateReport, ShareReport};
+    use softtimers_load::send::LateReport;
     use softtimers_measure::stats::Stats as _;
     use std::time::Duration;
 
@@ -197,7 +189,7 @@ pub(crate) mod tests {
             busy_polling(&PolledReport { share, budget_share, forced_sleeps: 12 }, &mut table);
             table.draw(&Screen::PIPE)
         };
-        let limited = "busy-poll time  43.0% of one core  limit 50.0%, which forced 12 sleeps\n";
+        let limited = "busy-poll time  43.0% of one core  limit 50.0%, reached: 12 sleeps instead\n";
         assert_eq!(row(Some(0.43), Some(0.5)), limited);
         assert_eq!(row(Some(0.43), None), "busy-poll time  43.0% of one core\n");
         assert_eq!(row(None, None), "");
@@ -215,7 +207,7 @@ pub(crate) mod tests {
             late_ns: times(),
             gaps: GapReport { gap_ns: times(), back_to_back: Some(0.000_52), longest_burst: Some(2) },
             longest_train: Some(4),
-            flow_share: ShareReport { min: Some(0.998), max: Some(1.0) },
+            flow_share: Extremes { min: Some(0.998), max: Some(1.0) },
             packets_per_turn: Some(1.25),
             send_via: SendVia {
                 way: Way::Sendmmsg,
@@ -224,7 +216,6 @@ pub(crate) mod tests {
             system_calls: 39_979,
             packets_per_call: Some(1.25),
             segmented: 9_000,
-            frames: FramesReport { sent: Some(49_972), by_socket: Some(2), way_changes: Some(1) },
             cpu_share: 0.371,
             polled: PolledReport { share: Some(0.12), budget_share: Some(0.5), forced_sleeps: 12 },
             wakeups: 12_345,
@@ -240,7 +231,7 @@ pub(crate) mod tests {
             timer_overruns: Some(2),
             fired: named(&[("syscall_exit", 30_000), ("backup", 19_000), ("idle", 974)]),
             late: late.into(),
-            catch_up: CatchUpReport { spells: 3, packets: 84, in_trains: 12, longest_ns: 6_100_000 },
+            catch_up: CatchUps { spells: 3, packets: 84, in_trains: 12, longest_ns: 6_100_000 },
             socket: SocketReport { would_block: 5, no_buffers: 1, refused: 2, answers_dropped: 3 },
             work_rate: Some(35_400.0),
             ..SendReport::default()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use softtimers_measure::units;
+use softtimers_wan::interfaces::Only;
 use softtimers_wan::{Change, Way};
 
 use super::profile::Profile;
@@ -29,8 +30,9 @@ pub(crate) struct WanArgs {
 
     /// Relay TCP streams instead of UDP datagrams
     ///
-    /// With delay, rate and queue only. What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption, marks and --aqm are refused. A full
-    /// queue stops the reading. For the rest, and for TCP's own answer to the path, see --ifaces.
+    /// With delay, rate, queue and loss only. What TCP has acknowledged cannot be missing: what is lost comes a round trip later, and what is
+    /// behind it waits. Reordering, duplicates, corruption, marks and --aqm are refused. A full queue stops the reading. For the rest, and for
+    /// TCP's own answer to the path, see --ifaces.
     #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
     pub(crate) tcp: bool,
 
@@ -44,14 +46,29 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with = "listen", hide_short_help = true)]
     pub(crate) take: bool,
 
+    /// How late a segment may be to leave with the next as one frame; 0: never
+    ///
+    /// Of -- CMD and --ifaces. The kernel joins segments of TCP to long frames, and the path treats each segment by itself: loss, marks
+    /// and reordering look at single packets. Those of one frame that become due within this time leave together, which
+    /// costs much less CPU time.
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "40us", hide_short_help = true, conflicts_with_all = ["listen", "tcp", "self_test"])]
+    pub(crate) coalesce: Duration,
+
+    /// Packets that take the path, in words of tcpdump: 'udp port 443'
+    ///
+    /// Of -- CMD and --ifaces. The others pass at once, beside the path. Words are ip, ip6, tcp, udp, icmp, icmp6, port N, portrange N-M,
+    /// host IP and net PREFIX, with src or dst in front; and, or, not.
+    #[arg(long, value_name = "WORDS", hide_short_help = true, conflicts_with_all = ["listen", "tcp", "self_test", "api", "proxies"])]
+    pub(crate) only: Option<Only>,
+
     /// Listen where other machines can reach it
     ///
     /// Datagram clients of other networks than those of --trust get limited answers.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) public: bool,
 
     /// Measure the relay itself on this machine, in 15 s
-    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
+    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"], hide_short_help = true)]
     pub(crate) self_test: bool,
 
     /// A known network: 3g, 4g, 5g, dsl, wifi, others
@@ -72,11 +89,11 @@ pub(crate) struct WanArgs {
     pub(crate) peer: Option<OsString>,
 
     /// Let CMD reach servers on this machine's loopback, as `host`
-    #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND, hide_short_help = true)]
+    #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND)]
     pub(crate) host_loopback: bool,
 
     /// Write the --json object to a new file at the end
-    #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND, hide_short_help = true)]
+    #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND)]
     pub(crate) summary: Option<PathBuf>,
 
     /// Write a page of HTML at the end, with plots over time
@@ -114,7 +131,7 @@ pub(crate) struct WanArgs {
 
     /// Change the path at given times, by a TOML file
     ///
-    /// Steps of settings, as '[[step]]', 'at = \"10s\"', 'loss = \"5%\"'; outages; rounds. See docs/wan.md.
+    /// Steps of settings, as '[[step]]', 'at = "10s"', 'loss = "5%"'; outages; rounds. See docs/wan.md.
     #[arg(long, value_name = "FILE", value_parser = ScenarioFile::read, conflicts_with = "self_test", help_heading = RUN)]
     pub(crate) scenario: Option<ScenarioFile>,
 
@@ -127,7 +144,7 @@ pub(crate) struct WanArgs {
     /// Take changes at this Unix socket while it runs
     ///
     /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'. Of several proxies, the name comes first: 'set NAME both rtt 80ms', 'show NAME'.
-    #[arg(long, value_name = "PATH", help_heading = RUN)]
+    #[arg(long, value_name = "PATH", help_heading = RUN, hide_short_help = true)]
     pub(crate) control: Option<PathBuf>,
 
     /// The clients it serves.
@@ -162,7 +179,7 @@ pub(crate) struct ProxiesArgs {
     ///
     /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
     /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
-    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
     pub(crate) api: Option<String>,
 
     /// Begin with the proxies of a JSON file, as Toxiproxy has it
@@ -170,7 +187,7 @@ pub(crate) struct ProxiesArgs {
     /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp", "udp" or "interfaces", and "path": a list of
     /// changes such as "both rtt 80ms rate 20Mbit". With "interfaces", "listen" and "upstream" name two of them, as --ifaces does, and
     /// CAP_NET_RAW is needed. The settings of the command line are those of every proxy.
-    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
     pub(crate) proxies: Option<PathBuf>,
 }
 
@@ -188,7 +205,13 @@ const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
 /// Rarely used settings of the path.
-const RARE: [&str; 8] = ["trace", "burst", "aqm", "mark", "duplicate", "corrupt", "slot", "overhead"];
+const RARE: [&str; 9] =
+    ["reorder", "trace", "burst", "aqm", "mark", "duplicate", "corrupt", "slot", "overhead"];
+
+/// Reads a duration, or zero without a unit.
+fn span(text: &str) -> Result<Duration, units::UnitError> {
+    if text == "0" { Ok(Duration::ZERO) } else { units::duration(text) }
+}
 
 /// The settings of both directions or of one, as given.
 #[derive(Clone, Debug, Default)]
@@ -244,25 +267,25 @@ impl FromArgMatches for PathArgs {
 
 const WAN_EXAMPLES: &str = "\
 Examples:
-  softtimers wan --rtt 80ms -b 20Mbit --loss 0.5% -- curl -O https://example.org/file
+  softtimers wan --rtt 80ms -b 20Mbit --loss 1% -- curl -O https://example.org/
   softtimers wan --rtt 80ms -b 20Mbit --peer 'iperf3 -s' -- iperf3 -c peer
   softtimers wan --profile 3g -- git clone https://example.org/repository
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --loss 1%
-  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms -b 100Mbit --queue 20packets
-  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 -t 60 --json
-  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
-  softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
+  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:443 -b 9Mbit --queue 50ms
+  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --rtt 20ms --seed 7 -t 9
+  softtimers wan --down-trace LTE.down --up-rate 10Mbit -- ./client
+  softtimers wan --listen 0.0.0.0:5000 --public --to 127.0.0.1:4433 --rtt 100ms
   softtimers wan --api 127.0.0.1:8474
   softtimers wan --proxies proxies.json --control wan.sock --rtt 20ms
-  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms -b 20Mbit
-  softtimers wan --rtt 40ms --scenario train.toml --peer 'iperf3 -s' -- iperf3 -c peer -t 60
-  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms --loss 0.1%
+  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms
+  softtimers wan --scenario train.toml --peer 'iperf3 -s' -- iperf3 -c peer
+  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms
 
 Values:
-  RATE   10Mbit, 1.5Gbit, with headers: a packet counts 28 bytes more than its payload over IPv4,
-         a TCP segment 52, a frame of --ifaces nothing more; see --overhead
+  RATE   10Mbit, 1.5Gbit, headers included: see --overhead
   LIMIT  20packets, 64KiB, 50ms
-  LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
+  LOSS   1%, 1%:corr=25%, in bursts gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]],
+         or as netem's loss state: state:P13[,P31[,P32[,P23[,P14]]]]
   TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format, or VALUE,COUNT lines),
          then :corr=25%, :reordering
   NAME[:OPTION] of --aqm: codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514, pie:15ms

@@ -35,12 +35,18 @@ const PATH: &[Field] = &[
     ),
     field("under way", "packets", "Packets still on the path at the end."),
     field("clients", "clients", "Clients at the end, and in total."),
-    field("cut again", "frames", "Frames that the kernel had merged and the emulator segmented again."),
+    field("segmented", "frames", "Frames that the kernel had merged and the emulator segmented again."),
     field(
         "carried joined",
         "frames",
         "Frames that the kernel had merged, carried whole: no setting acts on single packets.",
     ),
+    field(
+        "sent together",
+        "segments",
+        "Segments of a merged frame that left together again, because they were due within --coalesce.",
+    ),
+    field("beside", "frames", "Frames that --only let pass beside the path."),
     field("adds", "time", "The median delay that the emulator itself adds to a packet."),
     field("not cut", "frames", "Merged frames that could not be segmented."),
     field("too long", "frames", "Frames longer than the other interface takes."),
@@ -55,6 +61,7 @@ const PATH: &[Field] = &[
         "packets",
         "Dropped because they could not be sent: its own loss, not the path's.",
     ),
+    field("sent again", "pieces", "Pieces of streams that the path had lost, and that came later."),
     field("reset", "connections", "Connections reset by one side."),
     field("refused", "packets", "Connections beyond --clients; packets whose source address is invalid."),
     field(

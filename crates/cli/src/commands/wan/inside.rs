@@ -19,8 +19,13 @@ mod gateway;
 pub(crate) mod roles;
 mod session;
 
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 pub(super) use session::Session;
 
@@ -33,12 +38,31 @@ fn myself(role: &str) -> Command {
     command
 }
 
+/// Waits until one of these is readable or closed, and returns which.
+fn wait_for(sources: &[BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
+    let mut waited: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    loop {
+        match poll(&mut waited, None) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(waited.iter().map(|source| !source.revents().is_empty()).collect()),
+        }
+    }
+}
+
 /// Returns the names known to programs inside, besides this machine's.
-fn names(plan: &InsidePlan) -> Vec<(&'static str, Ipv4Addr)> {
-    use softtimers_wan::inside::{FAR, NEAR};
+fn names(plan: &InsidePlan) -> Vec<(&'static str, IpAddr)> {
+    use softtimers_wan::inside::{FAR, FAR_V6, NEAR, NEAR_V6};
     match plan.peer {
-        Some(_) => vec![("peer", FAR), ("near", NEAR)],
-        None if plan.host_loopback => vec![("host", FAR)],
+        // A server may listen to one family only, and not each client tries a second address: two names.
+        Some(_) => vec![
+            ("peer", FAR.into()),
+            ("near", NEAR.into()),
+            ("peer6", FAR_V6.into()),
+            ("near6", NEAR_V6.into()),
+        ],
+        None if plan.host_loopback => vec![("host", FAR.into())],
         None => vec![],
     }
 }

@@ -30,7 +30,23 @@ pub(super) fn drawn(report: &WanReport, spans: &[Span], scenario: Option<&str>) 
             plot("Queue drops", text, Axis::new("dropped", "packets", Scale::Linear)).with(drops),
         );
     }
+    let shades = shades(spans);
+    drawn.figures.iter_mut().for_each(|figure| figure.shades.clone_from(&shades));
     drawn
+}
+
+/// Returns every other part of the run with settings of its own, and the outages, which are shaded strongly.
+fn shades(spans: &[Span]) -> Vec<(f64, f64, bool)> {
+    let set =
+        |span: &Span| span.ways.clone().map(|way| (way.set_delay, way.set_rate, way.set_loss, way.outage));
+    let parts = spans.chunk_by(|one, next| set(one) == set(next)).enumerate();
+    let shaded = parts.filter_map(|(number, part)| {
+        let (first, last) = (part.first()?, part.last()?);
+        let is_outage = first.ways.iter().any(|way| way.outage);
+        let shade = (first.from.as_secs_f64(), last.until.as_secs_f64(), is_outage);
+        (is_outage || number % 2 == 1).then_some(shade)
+    });
+    shaded.collect()
 }
 
 /// Adds a figure unless it is empty, as for a direction without packets.
@@ -116,7 +132,9 @@ fn loss(spans: &[Span], scenario: Option<&str>) -> Figure {
         "Losses behind the link in each span of time, as a share of the packets that left the link in it."
             .to_owned();
     if let Some(file) = scenario {
-        text += &format!(" {file} sets it; an outage loses everything.");
+        text += &format!(
+            " {file} sets it; an outage loses everything. Its steps have another ground by turns, outages a coloured one."
+        );
     }
     let percent = |way: &WaySpan| (way.passed > 0).then(|| way.lost as f64 / way.passed as f64 * 100.0);
     let lost = WAYS.iter().enumerate().map(|(at, way)| {
@@ -254,6 +272,7 @@ mod tests {
         assert_eq!(names(0), ["in", "out", "set: 1 to 2 Mbit/s"]);
         assert_eq!(drawn.figures[0].series[1].points[0], (0.5, 1.0));
         assert_eq!(drawn.figures[0].series[2].points, [(0.0, 1.0), (2.0, 1.0), (2.0, 2.0), (4.0, 2.0)]);
+        assert_eq!(drawn.figures[3].shades, [(2.0, 4.0, false)]);
         assert_eq!(names(4), ["measured", "set: 10 ms"]);
         assert!((drawn.figures[4].series[0].points[0].1 - 20.2).abs() < 0.5);
         assert_eq!(names(5), ["up", "up, set: 2 %", "down, set: 0 %"]);
@@ -269,7 +288,14 @@ mod tests {
     fn an_outage_is_a_loss_of_everything_and_a_gap() {
         let mut spans = spans();
         for span in &mut spans[1..3] {
-            let outage = WaySpan { offered: 0, passed: 40, lost: 40, set_loss: 1.0, ..WaySpan::default() };
+            let outage = WaySpan {
+                offered: 0,
+                passed: 40,
+                lost: 40,
+                set_loss: 1.0,
+                outage: true,
+                ..WaySpan::default()
+            };
             span.ways = [outage.clone(), outage];
         }
         let drawn = drawn(&WanReport::default(), &spans, Some("train.toml"));
@@ -277,6 +303,7 @@ mod tests {
         let lost: Vec<f64> = figure("Loss").series[0].points.iter().map(|point| point.1).collect();
         assert_eq!(lost, [2.0, 100.0, 100.0, 2.0]);
         assert!(figure("Loss").text.contains("train.toml"));
+        assert_eq!(figure("Loss").shades, [(1.0, 3.0, true)]);
         for title in ["Delay", "Round trip"] {
             let line = &figure(title).series[0];
             assert_eq!((line.points.len(), &line.breaks[..]), (2, &[1][..]), "{title}");

@@ -13,7 +13,7 @@ use softtimers_wan::udp::RelayConfig;
 use softtimers_wan::{Aqm, Bottleneck, Change, PathConfig, Queue, Way};
 
 use super::args::WanArgs;
-use super::carrier::{Ends, datagrams, overhead, streams};
+use super::ends::{Ends, datagrams, overhead, streams};
 use super::profile::Profile;
 use super::scenario::ScenarioFile;
 use crate::address;
@@ -101,15 +101,14 @@ fn check_stray(words: &[String]) -> Result<(), Failure> {
 /// Returns the ends of the path, and the header bytes of a packet beyond those offered.
 fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     if !args.command.is_empty() {
-        let interfaces = inside::ENDS.map(str::to_owned);
-        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: false, own: true }), 0));
+        return Ok((Ends::Interfaces(bridge(args, inside::ENDS.map(str::to_owned), true)), 0));
     }
     if let Some(names) = &args.ifaces {
         let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {
             let given = names.join(",");
             return Err(Failure::usage(format_args!("--ifaces {given}: two interfaces, such as eth1,eth2")));
         };
-        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take, own: false }), 0));
+        return Ok((Ends::Interfaces(bridge(args, interfaces, false)), 0));
     }
     if let (None, _) | (_, None) = (&args.listen, &args.to) {
         let missing = match (&args.listen, &args.to) {
@@ -140,6 +139,11 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
         Ends::Udp(RelayConfig { on_first_refused, ..datagrams(listen, upstream, &args.clients) })
     };
     Ok((ends, overhead(args.tcp, upstream)))
+}
+
+fn bridge(args: &WanArgs, interfaces: [String; 2], own: bool) -> BridgeConfig {
+    let (take, coalesce, only) = (args.take, args.coalesce, args.only.clone());
+    BridgeConfig { interfaces, take, own, coalesce, only }
 }
 
 /// Reported once a run, since a path without a server looks like one that loses everything.

@@ -15,6 +15,7 @@
 
 mod answer;
 mod control;
+mod exposition;
 mod fields;
 pub(crate) mod plan;
 mod proxy;

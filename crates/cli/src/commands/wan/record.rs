@@ -1,11 +1,9 @@
-//! The series that `--report` draws: [`Recorder`] samples the carrier ten times a second, or less often in a long run.
+//! The series that `--report` draws: [`Recorder`] samples the relay ten times a second, or less often in a long run.
 
 use std::time::Duration;
 
 use softtimers::{Histogram, Timestamp};
-use softtimers_wan::{Counters, Way};
-
-use super::carrier::Carrier;
+use softtimers_wan::{Counters, Relay, Way};
 
 /// Consecutive spans of time, and the traffic of each. Their number is bounded: at the limit, pairs are merged.
 #[derive(Debug)]
@@ -15,6 +13,8 @@ pub(crate) struct Recorder {
     next: Timestamp,
     before: [Before; 2],
     spans: Vec<Span>,
+    /// At the limit the older half goes, and spans stay short.
+    recent_only: bool,
 }
 
 /// All that a direction had carried at the last sample.
@@ -60,12 +60,20 @@ pub(crate) struct WaySpan {
     pub(crate) set_rate: Option<u64>,
     /// The configured loss.
     pub(crate) set_loss: f64,
+    /// Whether nothing gets through.
+    pub(crate) outage: bool,
 }
 
 impl Recorder {
     /// Begins a recording now.
     pub(crate) fn new(now: Timestamp) -> Self {
-        Recorder { start: now, every: FIRST, next: now + FIRST, before: Default::default(), spans: vec![] }
+        let (before, spans) = Default::default();
+        Recorder { start: now, every: FIRST, next: now + FIRST, before, spans, recent_only: false }
+    }
+
+    /// Begins one that keeps what came last.
+    pub(super) fn recent(now: Timestamp) -> Self {
+        Recorder { recent_only: true, ..Recorder::new(now) }
     }
 
     /// Returns the time of the next sample.
@@ -74,25 +82,32 @@ impl Recorder {
     }
 
     /// Samples if it is time.
-    pub(crate) fn look(&mut self, carrier: &Carrier, now: Timestamp) {
+    pub(crate) fn look(&mut self, relay: &Relay, now: Timestamp) {
         if now < self.next {
             return;
         }
-        self.note(carrier, now);
-        if self.spans.len() >= MOST_SPANS {
+        self.note(relay, now);
+        if self.spans.len() >= MOST_SPANS && self.recent_only {
+            self.spans.drain(..MOST_SPANS / 2);
+        } else if self.spans.len() >= MOST_SPANS {
             self.spans = self.spans.chunks(2).map(Span::joined).collect();
             self.every *= 2;
         }
         self.next = now + self.every;
     }
 
+    /// Returns the spans so far.
+    pub(super) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
     /// Takes the last sample.
-    pub(crate) fn finish(mut self, carrier: &Carrier, now: Timestamp) -> Vec<Span> {
-        self.note(carrier, now);
+    pub(crate) fn finish(mut self, relay: &Relay, now: Timestamp) -> Vec<Span> {
+        self.note(relay, now);
         self.spans
     }
 
-    fn note(&mut self, carrier: &Carrier, now: Timestamp) {
+    fn note(&mut self, relay: &Relay, now: Timestamp) {
         let from = self.spans.last().map_or(Duration::ZERO, |span| span.until);
         let until = now.saturating_duration_since(self.start);
         if until <= from {
@@ -100,8 +115,8 @@ impl Recorder {
         }
         let mut ways = [WaySpan::default(), WaySpan::default()];
         for ((way, before), span) in [Way::Up, Way::Down].into_iter().zip(&mut self.before).zip(&mut ways) {
-            let (counters, delay) = (carrier.counters(way), carrier.measured(way).delay_ns().clone());
-            let path = carrier.path(way);
+            let (counters, delay) = (relay.counters(way), relay.measured(way).delay_ns().clone());
+            let path = relay.path(way);
             let count = |of: fn(&Counters) -> u64| of(&counters) - of(&before.counters);
             let bits = |bytes: u64, packets: u64| (bytes + packets * u64::from(path.overhead)) * 8;
             let offered = count(|all| all.offered);
@@ -113,9 +128,10 @@ impl Recorder {
                 lost: count(|all| all.lost),
                 dropped: count(|all| all.queue_drops),
                 delay: delay.since(&before.delay),
-                wait: carrier.backlog(way).wait,
+                wait: relay.backlog(way).wait,
                 set_delay: path.delay,
                 set_rate: path.bottleneck.mean_bps(),
+                outage: path.outage,
                 set_loss: if path.outage { 1.0 } else { path.loss.mean() },
             };
             *before = Before { counters, delay };
@@ -155,6 +171,7 @@ impl WaySpan {
         // For a queue the worst counts.
         self.wait = self.wait.max(next.wait);
         (self.set_delay, self.set_rate, self.set_loss) = (next.set_delay, next.set_rate, next.set_loss);
+        self.outage |= next.outage;
     }
 }
 

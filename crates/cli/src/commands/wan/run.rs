@@ -9,20 +9,20 @@ use softtimers::Timestamp;
 use softtimers::late::cpu_time;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_wan::{Ended, PathConfig, Wan, Way};
+use softtimers_wan::{Ended, Relay, Wan, Way};
 
-use super::carrier::{Carrier, Ends};
-use super::control::{Request, request};
+use super::ends::{Ends, carry, reports, short_slices};
 use super::inside::Session;
 use super::lateness::too_late;
 use super::lines::{Lines, of_stream};
+use super::live::LiveScreen;
 use super::picture::drawn;
 use super::plan::WanPlan;
 use super::record::Recorder;
 use super::seconds::Seconds;
 use super::show::{DirectionReport, Kind, WanConfig, WanReport};
 use super::table::header;
-use crate::control::{Control, DEAF, MOST_CONNECTIONS};
+use crate::control::Control;
 use crate::descriptors;
 use crate::file::OutputFile;
 use crate::run::output::{Object, Output, print, say};
@@ -36,18 +36,22 @@ use crate::user_command::pass_on;
 use softtimers_run::field::Field;
 use softtimers_run::page::Sheet;
 
-/// The carrier, and the socket for changes of the path.
+/// The relay, and the socket for changes of the path.
 pub(crate) struct Emulator {
-    plan: WanPlan,
-    carrier: Carrier,
+    pub(super) plan: WanPlan,
+    pub(super) relay: Relay,
     /// The command behind the path.
     session: Option<Session>,
     summary: Option<OutputFile>,
-    /// The page to write at the end, and the data to draw.
-    page: Option<(OutputFile, Recorder)>,
-    control: Option<Control>,
+    /// The page to write at the end.
+    page: Option<OutputFile>,
+    /// The data to draw there, and on the screen.
+    pub(super) recorder: Option<Recorder>,
+    pub(super) recent: Option<Recorder>,
+    pub(super) screen: Option<LiveScreen>,
+    pub(super) control: Option<Control>,
     /// When to accept connections again, after that has failed.
-    deaf_until: Option<Timestamp>,
+    pub(super) deaf_until: Option<Timestamp>,
     start: Timestamp,
     /// The CPU time used before the run.
     used: Duration,
@@ -60,6 +64,10 @@ impl Command for Emulator {
     const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
     const RIGHTS: Rights = Rights::ToOpen;
 
+    fn watches_others(&self) -> bool {
+        self.session.is_none()
+    }
+
     fn output(&self) -> &Output {
         &self.plan.output
     }
@@ -67,7 +75,7 @@ impl Command for Emulator {
     fn config(&self) -> WanConfig {
         let duration_s = self.plan.duration.map(|duration| duration.as_secs_f64());
         let scenario = self.plan.scenario.as_ref().map(|file| file.name.clone());
-        let config = WanConfig { duration_s, scenario, ..self.carrier.config(&self.plan.ends) };
+        let config = WanConfig { duration_s, scenario, ..self.plan.ends.config(&self.relay) };
         match &self.session {
             None => config,
             Some(session) => WanConfig {
@@ -97,8 +105,9 @@ impl Command for Emulator {
             return self.run_command(session, run);
         }
         let interrupt = run.interrupt()?;
-        self.carrier.watch(interrupt, SIGNAL).map_err(not_watched)?;
+        self.relay.watch(interrupt, SIGNAL).map_err(not_watched)?;
         self.take_control()?;
+        let is_drawn = run.is_watched() && LiveScreen::is_possible();
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         let lines = run.streams().then(Lines::start).transpose()?;
         let config = self.config();
@@ -112,20 +121,29 @@ impl Command for Emulator {
                 say(format_args!("listening on {}, relaying to {}", config.listen, config.to));
             }
         }
-        self.play()?;
         run.announce(&self.header());
+        if is_drawn {
+            self.screen = LiveScreen::take(self.header(), Screen::stdout().width, config.scenario.is_some());
+        }
+        if self.screen.is_some() {
+            self.relay.watch(&io::stdin(), KEYS).map_err(not_watched)?;
+        }
+        self.play()?;
         let progress = Progress::start("relaying", self.plan.duration.filter(|_| lines.is_none()));
+        let _slices = short_slices();
         let mut seconds = Seconds::default();
-        self.carry(interrupt, lines.is_some(), |report| match &lines {
-            None => Ok(true),
-            Some(lines) if run.is_watched() => Ok(lines.hand_over(seconds.lines(report, &Screen::stdout()))),
-            Some(lines) => {
-                let object = run.so_far(&config, report).to_json()?;
-                Ok(lines.hand_over(of_stream(object)))
-            }
+        let every = if self.screen.is_some() { FRAME } else { SECOND };
+        self.carry(interrupt, lines.as_ref().map(|_| every), |emulator| {
+            let Some(lines) = &lines else { return Ok(true) };
+            Ok(lines.hand_over(match (&emulator.screen, &emulator.recent) {
+                (Some(screen), Some(recorder)) => screen.frame(recorder.spans()),
+                _ if run.is_watched() => seconds.lines(&emulator.report(), &Screen::stdout()),
+                _ => of_stream(run.so_far(&config, &emulator.report()).to_json()?),
+            }))
         })?;
         drop(progress);
         lines.map_or(Ok(()), Lines::finish)?;
+        self.screen = None;
         if run.is_watched() && !seconds.is_empty() {
             // Separates the report from the lines.
             print("\n")?;
@@ -145,36 +163,21 @@ impl Command for Emulator {
 }
 
 impl Emulator {
-    /// Listens to the control socket, if requested.
-    fn take_control(&mut self) -> Result<(), Failure> {
-        let Some(path) = self.plan.control.as_deref() else { return Ok(()) };
-        let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
-        let control = Control::bind(path).map_err(refused)?;
-        self.carrier.watch(&control, CONTROL).map_err(not_watched)?;
-        self.control = Some(control);
-        Ok(())
-    }
-
     /// Begins the recording, and the scenario, if there is one.
     fn play(&mut self) -> Result<(), Failure> {
-        let now = self.carrier.now();
-        self.page.iter_mut().for_each(|(_, recorder)| *recorder = Recorder::new(now));
+        let now = self.relay.now();
+        self.recorder = self.page.is_some().then(|| Recorder::new(now));
+        self.recent = self.screen.is_some().then(|| Recorder::recent(now));
         let Some(file) = &self.plan.scenario else { return Ok(()) };
-        self.carrier
+        self.relay
             .play(&file.scenario)
             .map_err(|error| Failure::usage(format_args!("--{}: {error}", file.flag)))
     }
 
-    /// Returns when something is due besides carrying.
-    fn next_look(&self) -> Option<Timestamp> {
-        let recorder = self.page.as_ref().map(|(_, recorder)| recorder.next());
-        recorder.into_iter().chain(self.deaf_until).min()
-    }
-
     /// Writes the page of `--report`.
     fn draw(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
-        let Some((file, recorder)) = self.page.take() else { return Ok(()) };
-        let spans = recorder.finish(&self.carrier, self.carrier.now());
+        let Some((file, recorder)) = self.page.take().zip(self.recorder.take()) else { return Ok(()) };
+        let spans = recorder.finish(&self.relay, self.relay.now());
         let mut drawn = drawn(object.report, &spans, object.config.scenario.as_deref());
         let inconclusive = object.inconclusive.iter().map(|why| format!("Inconclusive: {why}."));
         drawn.notes.extend(object.fallbacks.iter().cloned().chain(inconclusive));
@@ -191,11 +194,9 @@ impl Emulator {
 
     /// Runs the command, and carries its traffic.
     fn run_command(&mut self, session: Session, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
-        // The other program on this machine is the one under test.
-        run.unwatch();
         let interrupt =
             Interrupt::listen_each().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        self.carrier.watch(&interrupt, SIGNAL).map_err(not_watched)?;
+        self.relay.watch(&interrupt, SIGNAL).map_err(not_watched)?;
         self.take_control()?;
         if !session.has_peer() && !self.plan.inside.as_ref().is_some_and(|inside| inside.host_loopback) {
             explain_localhost(&session.command());
@@ -204,13 +205,14 @@ impl Emulator {
         // The command keeps what this process gives up afterwards.
         session.start(&interrupt)?;
         if let Some(ended) = session.descriptor() {
-            self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
+            self.relay.watch(&ended, COMMAND).map_err(not_watched)?;
         }
         if let Some(gateway) = session.gateway() {
-            self.carrier.watch(&gateway, GATEWAY).map_err(not_watched)?;
+            self.relay.watch(&gateway, GATEWAY).map_err(not_watched)?;
         }
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
-        (self.start, self.used) = (self.carrier.now(), cpu_time());
+        let _slices = short_slices();
+        (self.start, self.used) = (self.relay.now(), cpu_time());
         self.play()?;
         let broke_off = self.carry_command(&interrupt).err();
         if let Some(session) = &mut self.session {
@@ -232,8 +234,8 @@ impl Emulator {
     /// Says which settings of jitter this run could not show: delays below zero, and those in order of a short run.
     fn jitter_not_shown(&self, span_s: f64) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
-        for way in [Way::Up, Way::Down].into_iter().filter(|&way| self.carrier.counters(way).delivered > 0) {
-            let path = self.carrier.path(way);
+        for way in [Way::Up, Way::Down].into_iter().filter(|&way| self.relay.counters(way).delivered > 0) {
+            let path = self.relay.path(way);
             let cut = path.jitter.share_cut(path.delay).as_f64();
             if cut > 0.001 {
                 notes.push(format!(
@@ -256,8 +258,9 @@ impl Emulator {
     /// Carries until the command has ended. Signals are passed to it.
     fn carry_command(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         while self.ended().is_none() {
-            let ended = self.carrier.run(self.next_look())?;
-            let now = self.carrier.now();
+            let until = self.next_look();
+            let ended = carry(&mut self.relay, until)?;
+            let now = self.relay.now();
             let Some(session) = &self.session else { return Ok(()) };
             match ended {
                 Ended::Watched(COMMAND) => {}
@@ -268,7 +271,7 @@ impl Emulator {
                         session.hand_on(interrupt.exit_code() - 128);
                     }
                 }
-                ended => self.tend(ended, now),
+                ended => _ = self.tend(ended, now),
             }
         }
         Ok(())
@@ -278,7 +281,7 @@ impl Emulator {
     fn lose_gateway(&mut self) -> Result<(), Failure> {
         let Some(session) = &mut self.session else { return Ok(()) };
         if let Some(gateway) = session.gateway() {
-            self.carrier.unwatch(&gateway).map_err(not_watched)?;
+            self.relay.unwatch(&gateway).map_err(not_watched)?;
         }
         say(format_args!(
             "softtimers: {} has ended, so CMD reaches nothing outside any more: {}",
@@ -291,21 +294,6 @@ impl Emulator {
     /// Returns how the command has ended, if there was one and it has.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.session.as_mut().and_then(Session::ended)
-    }
-
-    /// Serves the control socket.
-    fn tend(&mut self, ended: Ended, now: Timestamp) {
-        match ended {
-            Ended::Watched(CONTROL) => self.accept(now),
-            Ended::Watched(number @ FIRST_CONNECTION..) => self.serve((number - FIRST_CONNECTION) as usize),
-            _ => {}
-        }
-        if let Some((_, recorder)) = &mut self.page {
-            recorder.look(&self.carrier, now);
-        }
-        if self.deaf_until.is_some_and(|until| now >= until) {
-            self.listen_again(now);
-        }
     }
 
     /// Says which files it opens later: through the control socket a trace may be named, and its socket is removed at
@@ -334,14 +322,17 @@ impl Emulator {
         }
         let session = plan.inside.clone().map(Session::enter).transpose()?;
         let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
-        let carrier = Carrier::start(&plan.ends, path)?;
-        let start = carrier.now();
+        let relay = plan.ends.open(path)?;
+        let start = relay.now();
         Ok(Emulator {
             plan,
-            carrier,
+            relay,
             session,
             summary,
-            page: page.map(|file| (file, Recorder::new(start))),
+            page,
+            recorder: None,
+            recent: None,
+            screen: None,
             control: None,
             deaf_until: None,
             start,
@@ -349,103 +340,57 @@ impl Emulator {
         })
     }
 
-    /// Runs until the end, a signal, or until `each_second` says that the reader is gone.
+    /// Runs until the end, a signal or a key, or until what is called `every` such time says that the reader is gone.
     fn carry(
         &mut self,
         interrupt: &Interrupt,
-        streams: bool,
-        mut each_second: impl FnMut(&WanReport) -> Result<bool, Failure>,
+        every: Option<Duration>,
+        mut each: impl FnMut(&Self) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
         let end = self.plan.duration.map(|duration| self.start + duration);
-        let mut next_line = streams.then(|| self.start + SECOND);
+        let mut next_line = every.map(|every| (self.start + every, every));
         loop {
-            let until = [end, next_line, self.next_look()].into_iter().flatten().min();
-            let ended = self.carrier.run(until)?;
-            let now = self.carrier.now();
+            let line = next_line.map(|(line, _)| line);
+            let until = [end, line, self.next_look()].into_iter().flatten().min();
+            let ended = carry(&mut self.relay, until)?;
+            let now = self.relay.now();
             if ended == Ended::Watched(SIGNAL) || interrupt.arrived() || end.is_some_and(|end| now >= end) {
                 return Ok(());
             }
-            self.tend(ended, now);
-            if let Some(line) = next_line.filter(|&line| now >= line) {
-                if !each_second(&self.report())? {
+            if self.tend(ended, now) {
+                return Ok(());
+            }
+            if let Some((line, every)) = next_line.filter(|&(line, _)| now >= line) {
+                if !each(self)? {
                     return Ok(());
                 }
-                // A missed second is not made up.
-                next_line = Some((line + SECOND).max(now));
+                // A missed one is not made up.
+                next_line = Some(((line + every).max(now), every));
             }
         }
     }
 
-    /// Accepts a connection. Without a free descriptor it stays queued, and would be reported for ever.
-    fn accept(&mut self, now: Timestamp) {
-        let Some(control) = &mut self.control else { return };
-        match control.accept() {
-            Ok(None) => {}
-            Ok(Some((number, stream))) => {
-                if self.carrier.watch(&stream, FIRST_CONNECTION + number as u32).is_err() {
-                    control.close(number);
-                }
-            }
-            Err(_) => {
-                let deaf = self.carrier.unwatch(control).is_ok();
-                self.deaf_until = deaf.then(|| now + DEAF);
-            }
-        }
-    }
-
-    fn listen_again(&mut self, now: Timestamp) {
-        let Some(control) = &self.control else { return };
-        let heard = self.carrier.watch(control, CONTROL).is_ok();
-        self.deaf_until = (!heard).then(|| now + DEAF);
-    }
-
-    fn serve(&mut self, number: usize) {
-        let Some(mut control) = self.control.take() else { return };
-        control.serve(number.min(MOST_CONNECTIONS), |line| match request(line) {
-            Err(problem) => format!("error: {problem}"),
-            Ok(Request::Show) => serde_json::to_string(&self.report()).unwrap_or_default(),
-            Ok(Request::Set(way, changes)) => {
-                let ways = [Way::Up, Way::Down].into_iter().filter(|&each| way.is_none_or(|way| way == each));
-                let paths: Vec<(Way, PathConfig)> = ways
-                    .map(|way| {
-                        let mut path = self.carrier.path(way);
-                        changes.iter().for_each(|change| change.apply(&mut path));
-                        (way, path)
-                    })
-                    .collect();
-                // Both or none.
-                if let Some(error) = paths.iter().find_map(|(_, path)| self.plan.ends.check(path).err()) {
-                    return format!("error: {error}");
-                }
-                match paths.into_iter().try_for_each(|(way, path)| self.carrier.set(way, path)) {
-                    Ok(()) => "ok".into(),
-                    Err(error) => format!("error: {error}"),
-                }
-            }
-        });
-        self.control = Some(control);
-    }
-
-    fn report(&self) -> WanReport {
+    pub(super) fn report(&self) -> WanReport {
         let direction = |way| {
             DirectionReport::from_counts(
-                &self.carrier.path(way),
-                &self.carrier.counters(way),
-                self.carrier.measured(way),
+                &self.relay.path(way),
+                &self.relay.counters(way),
+                self.relay.measured(way),
             )
         };
-        let mut late = self.carrier.measured(Way::Up).lateness_ns().clone();
-        late.merge(self.carrier.measured(Way::Down).lateness_ns());
-        let span = self.carrier.now().saturating_duration_since(self.start).as_secs_f64();
+        let mut late = self.relay.measured(Way::Up).lateness_ns().clone();
+        late.merge(self.relay.measured(Way::Down).lateness_ns());
+        let span = self.relay.now().saturating_duration_since(self.start).as_secs_f64();
+        let (clients, interfaces) = reports(&self.relay);
         WanReport {
             up: direction(Way::Up),
             down: direction(Way::Down),
-            clients: self.carrier.clients(),
-            interfaces: self.carrier.interfaces(),
+            clients,
+            interfaces,
             adds_p50_ns: late.quantile(0.5),
             span_s: span,
             cpu_share: (span > 0.0).then(|| cpu_time().saturating_sub(self.used).as_secs_f64() / span),
-            wakeups: self.carrier.loop_stats().waits,
+            wakeups: self.relay.loop_stats().waits,
         }
     }
 }
@@ -478,14 +423,16 @@ fn explain_localhost(command: &str) {
     }
 }
 
-fn not_watched(error: io::Error) -> Failure {
+pub(super) fn not_watched(error: io::Error) -> Failure {
     Failure::broke_off("watching for changes", &error)
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+const FRAME: Duration = Duration::from_millis(200);
 /// The tokens of the relay's watched descriptors.
 const SIGNAL: u32 = 0;
-const CONTROL: u32 = 1;
+pub(super) const CONTROL: u32 = 1;
 const COMMAND: u32 = 2;
 const GATEWAY: u32 = 3;
-const FIRST_CONNECTION: u32 = 4;
+pub(super) const KEYS: u32 = 4;
+pub(super) const FIRST_CONNECTION: u32 = 5;

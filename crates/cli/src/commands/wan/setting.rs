@@ -6,7 +6,7 @@ use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FqCodelConfig,
+    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FourStates, FqCodelConfig,
     GilbertElliott, Incidence, Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
 };
 
@@ -45,14 +45,14 @@ settings! {
     Change::Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
     Change::Burst, "burst", "SIZE", "Let SIZE through at once after a pause (token bucket): 64KiB", size;
     Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB, 50ms", limit;
-    |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
+    |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN), of -- CMD and --ifaces; else only count them", limit;
     Change::Aqm, "aqm", "NAME[:OPTION]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
     Change::Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
     Change::Reorder, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder;
     Change::Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%, 0.1%:corr=25%", incidence;
     Change::Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%, 0.1%:corr=25%", incidence;
     Change::Slots, "slot", "TIME[-TIME][:OPTION]", "Let packets gather, and leave together some time later, as on Wi-Fi: 1ms-10ms", slots;
-    Change::Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", size;
+    Change::Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with -- CMD and --ifaces]", size;
 }
 
 impl Setting {
@@ -270,6 +270,9 @@ fn slots(text: &str) -> Result<Option<Slots>, String> {
 }
 
 fn loss(text: &str) -> Result<Loss, String> {
+    if let Some(states) = text.strip_prefix("state:") {
+        return four_states(states);
+    }
     let Some(burst) = text.strip_prefix("gilbert:") else {
         return match text.split_once(":corr=") {
             None => share(text).map(Loss::Random),
@@ -289,6 +292,27 @@ fn loss(text: &str) -> Result<Loss, String> {
         bursts.loss_good = good;
     }
     Ok(Loss::GilbertElliott(bursts))
+}
+
+/// Reads netem's `loss state`, whose first value alone is needed.
+fn four_states(text: &str) -> Result<Loss, String> {
+    let values: Vec<Probability> = text.split(',').map(share).collect::<Result<_, _>>()?;
+    let (&[p13, ref rest @ ..], ..=5) = (values.as_slice(), values.len()) else {
+        return Err(
+            "state:P13[,P31[,P32[,P23[,P14]]]], as netem's, such as state:0.5%,30%,10%,60%,0.1%".into()
+        );
+    };
+    let usual = FourStates::new(p13);
+    let given = |at: usize, usual: Probability| rest.get(at).copied().unwrap_or(usual);
+    let chain = FourStates {
+        p31: given(0, usual.p31),
+        p32: given(1, usual.p32),
+        p23: given(2, usual.p23),
+        p14: given(3, usual.p14),
+        ..usual
+    };
+    chain.check().map_err(|error| error.to_string())?;
+    Ok(Loss::FourStates(chain))
 }
 
 fn reorder(text: &str) -> Result<Option<Reorder>, String> {
@@ -418,6 +442,26 @@ mod tests {
     }
 
     #[test]
+    fn the_four_states_are_in_netems_order() {
+        let percent = |percent: u32| Probability::per_million(percent * 10_000).unwrap();
+        let chain = |loss: &str| match change("loss", loss) {
+            Ok(Change::Loss(Loss::FourStates(chain))) => chain,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(chain("state:1%"), FourStates::new(percent(1)));
+        let all = FourStates {
+            p31: percent(30),
+            p32: percent(10),
+            p23: percent(60),
+            p14: percent(2),
+            p13: percent(1),
+        };
+        assert_eq!(chain("state:1%,30%,10%,60%,2%"), all);
+        let refused = change("loss", "state:99%,30%,10%,60%,2%").unwrap_err().to_string();
+        assert!(refused.contains("P13 and P14 are 0.99 and 0.02; together they are at most 1"), "{refused}");
+    }
+
+    #[test]
     fn a_file_of_delays_may_lie_anywhere() {
         for (text, first, rest) in [
             ("normal:corr=1%", "normal", Some("corr=1%")),
@@ -466,6 +510,10 @@ mod tests {
             ("loss", "101%"),
             ("loss", "gilbert:1%"),
             ("loss", "gilbert:1%,2%,3%,4%,5%"),
+            ("loss", "state:"),
+            ("loss", "state:1%,2%,3%,4%,5%,6%"),
+            ("loss", "state:1%,60%,60%"),
+            ("loss", "state:60%,1%,1%,1%,60%"),
             ("reorder", "1%"),
             ("reorder", "1%:gap=x"),
             ("loss", "1%:corr=2"),

@@ -9,7 +9,7 @@ use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Reorder};
 
-use crate::withheld::Withheld;
+use crate::withheld::WithheldAnswers;
 
 /// The `config` object of `wan`; the settings of the path are with the measurements.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -28,6 +28,10 @@ pub(crate) struct WanConfig {
     pub(crate) trust: Vec<String>,
     /// Answers a second to all other clients of a prefix; `null` unless for datagrams.
     pub(crate) answers_per_prefix_pps: Option<f64>,
+    /// How late a segment may be to leave with the next of its frame; `null` between sockets.
+    pub(crate) coalesce_ns: Option<u64>,
+    /// The packets that take the path; `null` for all.
+    pub(crate) only: Option<String>,
     /// The file of the changes at given times; `null` for none.
     pub(crate) scenario: Option<String>,
     /// The longest run; `null` for no bound.
@@ -183,7 +187,9 @@ pub(crate) struct ClientsReport {
     pub(crate) no_descriptor: u64,
     /// Answers withheld, because the client's address might be forged.
     #[serde(flatten)]
-    pub(crate) withheld: Withheld,
+    pub(crate) withheld: WithheldAnswers,
+    /// Pieces of streams that the path had lost, and that were sent again.
+    pub(crate) resent: u64,
     /// Packets whose client was gone.
     pub(crate) stray: u64,
     /// Times that the other end, or a host on the way, replied unreachable (ICMP).
@@ -201,6 +207,10 @@ pub(crate) struct InterfacesReport {
     pub(crate) joined: u64,
     /// Frames that the kernel had merged, carried whole.
     pub(crate) whole: u64,
+    /// Segments sent with others of the same merged frame, within --coalesce.
+    pub(crate) together: u64,
+    /// Frames that --only let pass beside the path.
+    pub(crate) beside: u64,
     /// Frames dropped because they could not be segmented.
     pub(crate) unsplit: u64,
     /// Frames dropped because they were longer than the other interface sends.
@@ -287,7 +297,8 @@ impl From<RelayStats> for ClientsReport {
             evicted: stats.evicted,
             refused: stats.misdirected,
             no_descriptor: stats.no_socket,
-            withheld: Withheld::from(&stats),
+            withheld: WithheldAnswers::from(&stats),
+            resent: 0,
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
             recv_drops: stats.recv_drops,
@@ -306,6 +317,7 @@ impl From<StreamStats> for ClientsReport {
             expired: stats.expired,
             refused: stats.refused,
             no_descriptor: stats.no_socket,
+            resent: stats.resent,
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
             ..ClientsReport::default()
@@ -318,6 +330,8 @@ impl From<BridgeStats> for InterfacesReport {
         InterfacesReport {
             joined: stats.joined,
             whole: stats.whole,
+            together: stats.together,
+            beside: stats.beside,
             unsplit: stats.unsplit,
             too_long: stats.too_long,
             marks_written: stats.marks_written,

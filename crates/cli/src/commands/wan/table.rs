@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::run::Emulator;
-use super::show::{ClientsReport, DirectionReport, InterfacesReport, SetReport, WanConfig, WanReport};
+use super::show::{ClientsReport, DirectionReport, InterfacesReport, Kind, SetReport, WanConfig, WanReport};
 use crate::run::output::Report;
 use crate::run::quantity::{bits, bytes, end, number, or_dash, setting, share};
 use crate::run::screen::Tone;
@@ -12,6 +12,10 @@ use crate::run::table::Table;
 /// Names both sides in one line; the settings of the path are above its figures.
 pub(super) fn header(config: &WanConfig) -> String {
     let WanConfig { kind, listen, to, .. } = config;
+    if *kind == Kind::Command {
+        let end = if to == "peer" { "the peer".to_owned() } else { format!("the outside, by {to}") };
+        return format!("wan: {listen}, behind a path to {end}");
+    }
     format!("wan, {}: {listen} to {to}{}", kind.name(), end(config.duration_s, None, "packet"))
 }
 
@@ -95,11 +99,14 @@ impl Report<Emulator> for WanReport {
         }
         let frames = self.interfaces.unwrap_or_default();
         for (label, count) in [
-            ("cut again", frames.joined),
+            ("segmented", frames.joined),
             ("carried joined", frames.whole),
+            ("sent together", frames.together),
+            ("beside", frames.beside),
             ("not cut", frames.unsplit),
             ("too long", frames.too_long),
             ("marks written", frames.marks_written),
+            ("sent again", self.clients.resent),
             ("reset", self.clients.reset),
             ("stray", self.clients.stray),
         ] {
@@ -129,11 +136,11 @@ impl Report<Emulator> for WanReport {
 #[cfg(test)]
 mod tests {
     use super::super::seconds::{COLUMNS, Seconds};
-    use super::super::show::{Kind, MeasuredReport};
+    use super::super::show::MeasuredReport;
     use super::*;
     use crate::run::screen::Screen;
     use crate::run::snapshot::{self, Live, times};
-    use crate::withheld::Withheld;
+    use crate::withheld::WithheldAnswers;
 
     #[test]
     fn the_keys_of_the_contract_are_there() {
@@ -172,7 +179,7 @@ mod tests {
             marked: 5,
             held: 15,
         };
-        let withheld = Withheld { answers: 7, budget: 4, rate: 3, bytes: 8_400 };
+        let withheld = WithheldAnswers { answers: 7, budget: 4, rate: 3, bytes: 8_400 };
         WanReport {
             up: DirectionReport { set, measured },
             down: DirectionReport::default(),
@@ -182,6 +189,7 @@ mod tests {
                 reset: 1,
                 refused: 1,
                 withheld,
+                resent: 8,
                 stray: 1,
                 upstream_refused: 1,
                 recv_drops: 1,
@@ -223,6 +231,8 @@ mod tests {
         let frames = InterfacesReport {
             joined: 3,
             whole: 4,
+            together: 6,
+            beside: 7,
             unsplit: 1,
             too_long: 2,
             marks_written: 5,

@@ -17,7 +17,8 @@
 
 use alloc::boxed::Box;
 
-use super::node::{Bucket, NIL, Node};
+use super::node::{Bucket, Node};
+use crate::wheel::sizes::NIL;
 
 /// All slots, and the flows in them by their numbers.
 #[derive(Debug)]
@@ -25,11 +26,9 @@ pub(super) struct Calendar {
     /// Everything here is at or after this, in units of the width of a slot of level 0.
     horizon: u64,
     heads: Box<[u32; HEADS]>,
-    /// The occupied slots of level 0, 64 a word, and the words of each block that are occupied.
-    occupied: Box<[u64; 2 * BLOCK / 64]>,
+    /// The occupied slots, 64 a word, and the words of each block of level 0 that are occupied.
+    occupied: Box<[u64; HEADS / 64]>,
     words: [u64; 2],
-    /// The occupied slots of the levels above, two words for each block.
-    above: [[u64; 4]; LEVELS - 1],
     /// Levels whose open slot is occupied, by bit.
     open: u32,
     flows: u32,
@@ -74,9 +73,8 @@ impl Calendar {
         Calendar {
             horizon: 0,
             heads: Box::new([NIL; HEADS]),
-            occupied: Box::new([0; 2 * BLOCK / 64]),
+            occupied: Box::new([0; HEADS / 64]),
             words: [0; 2],
-            above: [[0; 4]; LEVELS - 1],
             open: 0,
             flows: 0,
         }
@@ -104,27 +102,15 @@ impl Calendar {
     /// Inserts a flow whose time is not [past](Self::is_past): O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, flow: u32, nodes: &mut [Node]) {
-        let granule = granule(nodes[flow as usize].time);
-        if (granule >> BLOCK_BITS) - (self.horizon >> BLOCK_BITS) <= 1 {
-            self.link_in(Slot { level: 0, unit: granule }, flow, nodes);
-        } else {
-            self.link_above(granule, flow, nodes);
-        }
-    }
-
-    #[inline(never)]
-    fn link_above(&mut self, granule: u64, flow: u32, nodes: &mut [Node]) {
-        self.link_in(self.slot_above(granule), flow, nodes);
-    }
-
-    #[inline(always)]
-    fn link_in(&mut self, slot: Slot, flow: u32, nodes: &mut [Node]) {
-        let index = slot.index();
+        let granule = granule(nodes[flow as usize].key.due);
+        let is_near = (granule >> BLOCK_BITS) - (self.horizon >> BLOCK_BITS) <= 1;
+        let level = if is_near { 0 } else { self.level_above(granule) };
+        let index = Slot { level, unit: granule >> shift(level) }.index();
         let head = core::mem::replace(&mut self.heads[index], flow);
         let node = &mut nodes[flow as usize];
         (node.next, node.prev, node.place) = (head, NIL, Bucket(index as u32));
         if head == NIL {
-            self.mark(slot);
+            self.mark(index);
         } else {
             nodes[head as usize].prev = flow;
         }
@@ -137,13 +123,14 @@ impl Calendar {
         self.link(flow, nodes);
     }
 
-    /// The slot of a time that level 0 does not reach.
-    fn slot_above(&self, granule: u64) -> Slot {
+    /// The lowest level that reaches a time which level 0 does not.
+    #[inline(never)]
+    fn level_above(&self, granule: u64) -> usize {
         let mut level = 1;
         while block(level, granule) - block(level, self.horizon) > 1 {
             level += 1;
         }
-        Slot { level, unit: granule >> shift(level) }
+        level
     }
 
     /// Takes a flow out: O(1).
@@ -169,8 +156,7 @@ impl Calendar {
     pub(super) fn next(&mut self, until: u64, nodes: &mut [Node]) -> Option<List> {
         let until = granule(until);
         while until >= self.horizon && self.flows > 0 {
-            let here = self.here().map(|unit| Slot { level: 0, unit });
-            let Some(first) = here.or_else(|| self.first(nodes)) else { break };
+            let Some(first) = self.here().or_else(|| self.first(nodes)) else { break };
             if first.start() > until {
                 break;
             }
@@ -211,7 +197,7 @@ impl Calendar {
     /// The least time here; [`u64::MAX`] if there is none. O(flows in the slots that may hold it).
     pub(super) fn least(&self, nodes: &[Node]) -> u64 {
         match self.here() {
-            Some(unit) => self.least_of(Slot { level: 0, unit }, nodes),
+            Some(slot) => self.least_of(slot, nodes),
             None if self.flows == 0 => u64::MAX,
             None => self.least_beyond(nodes),
         }
@@ -230,7 +216,7 @@ impl Calendar {
     fn least_of(&self, slot: Slot, nodes: &[Node]) -> u64 {
         let (mut least, mut at) = (u64::MAX, self.heads[slot.index()]);
         while let Some(node) = nodes.get(at as usize) {
-            (least, at) = (least.min(node.time), node.next);
+            (least, at) = (least.min(node.key.due), node.next);
         }
         least
     }
@@ -257,30 +243,22 @@ impl Calendar {
 
     /// The first occupied slot in the horizon's block of level 0.
     #[inline]
-    fn here(&self) -> Option<u64> {
-        let block = self.horizon >> BLOCK_BITS;
-        self.first_of_half(block as usize % 2).map(|at| (block << BLOCK_BITS) + at as u64)
-    }
-
-    #[inline]
-    fn first_of_half(&self, half: usize) -> Option<usize> {
-        let words = self.words[half];
-        let word = (words != 0).then(|| words.trailing_zeros() as usize)?;
-        let bit = self.occupied[half * BLOCK / 64 + word].trailing_zeros() as usize;
-        Some(word * 64 + bit)
+    fn here(&self) -> Option<Slot> {
+        self.first_in(0, self.horizon >> BLOCK_BITS)
     }
 
     /// The first occupied slot in a block of a level, the horizon's or the next.
+    #[inline(always)]
     fn first_in(&self, level: usize, block: u64) -> Option<Slot> {
-        let half = block as usize % 2;
-        if level == 0 {
-            let at = self.first_of_half(half)?;
-            return Some(Slot { level, unit: (block << BLOCK_BITS) + at as u64 });
-        }
-        let words = &self.above[level - 1][2 * half..];
-        let word = (0..2).find(|&word| words[word] != 0)?;
-        let at = word * 64 + words[word].trailing_zeros() as usize;
-        Some(Slot { level, unit: (block << BLOCK_BITS_ABOVE) + at as u64 })
+        let begin = Slot { level, unit: block << if level == 0 { BLOCK_BITS } else { BLOCK_BITS_ABOVE } };
+        let words = &self.occupied[begin.index() / 64..];
+        let word = match (level, self.words[block as usize % 2]) {
+            (0, 0) => None,
+            (0, occupied) => Some(occupied.trailing_zeros() as usize),
+            _ => (0..2).find(|&word| words[word] != 0),
+        }?;
+        let bit = word * 64 + words[word].trailing_zeros() as usize;
+        Some(Slot { level, unit: begin.unit + bit as u64 })
     }
 
     /// The slot of a level that is the next block of the level below.
@@ -338,32 +316,24 @@ impl Calendar {
     }
 
     #[inline]
-    fn mark(&mut self, slot: Slot) {
-        let index = slot.index();
-        if slot.level == 0 {
-            self.occupied[index / 64] |= 1 << (index % 64);
+    fn mark(&mut self, index: usize) {
+        self.occupied[index / 64] |= 1 << (index % 64);
+        if index < 2 * BLOCK {
             self.words[index / BLOCK] |= 1 << (index % BLOCK / 64);
-        } else {
-            let at = index - 2 * BLOCK;
-            self.above[slot.level - 1][at / 64 % 4] |= 1 << (at % 64);
         }
     }
 
     #[inline]
     fn unmark(&mut self, index: usize) {
-        if index < 2 * BLOCK {
-            let word = &mut self.occupied[index / 64];
-            *word &= !(1 << (index % 64));
-            if *word == 0 {
-                self.words[index / BLOCK] &= !(1 << (index % BLOCK / 64));
-            }
-        } else {
-            let at = index - 2 * BLOCK;
-            let level = at / (2 * BLOCK_ABOVE) + 1;
-            self.above[level - 1][at / 64 % 4] &= !(1 << (at % 64));
+        let word = &mut self.occupied[index / 64];
+        *word &= !(1 << (index % 64));
+        if index >= 2 * BLOCK {
+            let level = (index - 2 * BLOCK) / (2 * BLOCK_ABOVE) + 1;
             if self.open_slot(level).index() == index {
                 self.open &= !(1 << level);
             }
+        } else if *word == 0 {
+            self.words[index / BLOCK] &= !(1 << (index % BLOCK / 64));
         }
     }
 }

@@ -14,56 +14,24 @@ pub struct QueueConfig {
     /// The allowed lateness of a program that sleeps: [`poll_at`](super::DepartureQueue::poll_at) adds it to
     /// the due time. A program that polls sooner sends sooner.
     pub slack: Duration,
-    /// The shares of the flows while more is due than the program can send.
-    pub fairness: Fairness,
+    /// The time between two collections; zero, the default, for none. With one, packets leave at its whole multiples, in the
+    /// clock's time: those that came due since the last multiple leave together, at most this late.
+    ///
+    /// A slot that is a whole part of the flows' intervals (`interval / n`) keeps the gaps of each flow: it always leaves at the
+    /// same slot. So the cost is that of the slots, however many flows share one, and the price is a constant lateness,
+    /// and as many packets in a row as flows per slot: of flows that are spread evenly, up to one more of each rate than on
+    /// average. A limit on trains has to leave room for those, or they wait for its pause. For intervals that it is no part of, a flow moves by a slot now and
+    /// then. What is overdue by more than a slot leaves at once. With a slot, leave the slack at zero: waking up late for
+    /// one moves all of its packets.
+    pub slot: Duration,
 }
 
 impl Default for QueueConfig {
-    /// Returns the defaults: a million packets, each of which takes some 20 bytes and its token; no slack;
-    /// [`Fairness::MaxMin`].
+    /// Returns the defaults: a million packets, each of which takes some 20 bytes and its token; no slack, no
+    /// slots.
     fn default() -> Self {
-        QueueConfig { packets: 1_000_000, slack: Duration::ZERO, fairness: Fairness::MaxMin }
+        QueueConfig { packets: 1_000_000, slack: Duration::ZERO, slot: Duration::ZERO }
     }
-}
-
-/// The shares of the flows under overload: while more is due than the program can send.
-///
-/// It makes no difference while all due packets leave. Ten flows of 50,000 packets/s beside 90 of 5,000, with
-/// a program that can send half of that:
-///
-/// | | a fast flow gets | a slow flow gets |
-/// |---|---|---|
-/// | [`MaxMin`](Fairness::MaxMin) | 16% of its rate, 7,900 packets/s | 88%, 4,400 packets/s |
-/// | [`Proportional`](Fairness::Proportional) | 50%, 25,000 packets/s | 50%, 2,500 packets/s |
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Fairness {
-    /// Flows leave in the order of their release times, each once in a turn: about as many packets of one flow as of any
-    /// other, and all of a flow that asks for less. Fast flows that ask for too much hardly affect a slow
-    /// one.
-    ///
-    /// Near max-min fairness. In a fluid model, where packets are small beside the shares, flows that leave one packet at a
-    /// time get at least 1 / (1 + b) of their max-min share, with b the burst interval as a part of the interval: 64% at the default of
-    /// 9/16. With whole packets the share differs by a packet or two; a flow with a longer [`Quantum`] gets
-    /// more than others.
-    #[default]
-    MaxMin,
-    /// Each flow gets the same share of its own rate, by start-time fair queueing with rates as weights:
-    /// flows share the program as they would share a link in proportion to their purchased rates.
-    ///
-    /// A turn lets as many packets leave (or [quanta](Quantum)) as there were flows due when it began, and several of them may
-    /// be a fast flow's. A flow is due again a burst interval after it left, so pop with the time at which each packet is
-    /// sent ([`pop_due_at`](super::DepartureQueue::pop_due_at)), or begin turns often; with one time for all packets of a long turn
-    /// each flow leaves once in it, as with max-min.
-    ///
-    /// **Not beside longer quanta.** After a departure a flow is not due for its burst interval, and a
-    /// quantum that begins meanwhile is not interrupted: while others are due the flow leaves once between
-    /// two of their quanta, however far behind it is. A flow that sends one packet at a time, beside three
-    /// equal flows that send eight together, gets a ninth of all, not a quarter. Shares are proportional if a
-    /// flow's turn comes no sooner than its burst interval and the longest [`Quantum`] of another's have
-    /// passed: with quanta of about the same time, or enough flows.
-    ///
-    /// Choosing among n flows that are due costs O(log n), where it is O(1) with max-min.
-    Proportional,
 }
 
 /// The parameters of one flow.

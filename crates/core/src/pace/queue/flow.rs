@@ -138,11 +138,6 @@ impl Flow {
         self.most_packets > 1
     }
 
-    /// Returns the time that a departure takes at the rate, in nanoseconds.
-    pub(super) fn time_of(&self, packets: u32, bytes: u32) -> u64 {
-        crate::time::saturating_nanos(self.clock.time_of(packets, u64::from(bytes)))
-    }
-
     /// Counts the departure of `packets`, in the cases that no [lane](Lane::departed) handles.
     pub(super) fn departed(&mut self, lane: &mut Lane, now: Timestamp, packets: u32, bytes: u32) {
         self.settle(lane);

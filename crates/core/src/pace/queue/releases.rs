@@ -18,11 +18,13 @@
 //! calendar together.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use super::calendar::{Calendar, List};
-use super::node::{Bucket, Filed, Node};
+use super::node::{Bucket, Node};
 use super::run::Run;
 use crate::Timestamp;
+use crate::wheel::terms::{Key, Sequence};
 
 /// The order of the flows with packets: when the first packet of each may leave, and its turn among equal
 /// ones.
@@ -36,7 +38,7 @@ pub(super) struct Releases {
     run: Run,
     /// The run may hold flows whose time has not come, and the calendar is empty.
     few: bool,
-    sequence: u32,
+    sequence: Sequence,
 }
 
 impl Releases {
@@ -48,7 +50,7 @@ impl Releases {
             run: Run::new(),
             few: true,
             // Every queue's counter wraps soon, so that every test covers the wrap.
-            sequence: u32::MAX - 1_000,
+            sequence: Sequence::starting(NonZeroU32::MIN.saturating_add(u32::MAX - 1_000)),
         }
     }
 
@@ -62,15 +64,15 @@ impl Releases {
 
     /// Returns the first flow, if it is before `limit`.
     #[inline]
-    pub(super) fn before(&mut self, limit: Filed) -> Option<u32> {
+    pub(super) fn before(&mut self, limit: Key) -> Option<u32> {
         loop {
             if let Some(first) = self.run.first() {
-                return first.filed().is_before(limit).then_some(first.flow);
+                return first.key().is_before(limit).then_some(first.timer);
             }
             if self.few {
                 return None;
             }
-            match self.calendar.next(limit.time().as_nanos(), &mut self.nodes) {
+            match self.calendar.next(limit.due, &mut self.nodes) {
                 Some(list) => self.load(list),
                 None => {
                     if self.least == UNKNOWN {
@@ -92,7 +94,7 @@ impl Releases {
     #[inline]
     pub(super) fn first(&self) -> Option<Timestamp> {
         if let Some(first) = self.run.first() {
-            return Some(first.filed().time());
+            return Some(Timestamp::from_nanos(first.due));
         }
         let least = || if self.least == UNKNOWN { self.calendar.least(&self.nodes) } else { self.least };
         (!self.calendar.is_empty()).then(|| Timestamp::from_nanos(least()))
@@ -100,8 +102,8 @@ impl Releases {
 
     /// Returns a key behind which all later insertions sort whose time is not before `now`.
     #[inline]
-    pub(super) fn line(&self, now: Timestamp) -> Filed {
-        Filed::new(now, self.sequence)
+    pub(super) fn line(&self, now: Timestamp) -> Key {
+        Key { due: now.as_nanos(), sequence: self.sequence }
     }
 
     /// Inserts a flow under a release time, anew if it was inserted before.
@@ -114,13 +116,12 @@ impl Releases {
         }
         let to_run = self.calendar.is_empty() && self.has_room_for_few(now);
         let node = &mut self.nodes[flow as usize];
-        (node.time, node.sequence) = (release.max(now).as_nanos(), self.sequence);
-        self.sequence = self.sequence.wrapping_add(1);
-        if to_run || self.calendar.is_past(node.time) {
+        node.key = Key { due: release.max(now).as_nanos(), sequence: self.sequence.advance() };
+        if to_run || self.calendar.is_past(node.key.due) {
             node.place = Bucket::RUN;
-            self.run.insert(node.filed(), flow);
+            self.run.insert(node.key, flow);
         } else {
-            self.least = self.least.min(node.time);
+            self.least = self.least.min(node.key.due);
             self.calendar.link(flow, &mut self.nodes);
         }
         self.calendar.tidy(&mut self.nodes);
@@ -148,9 +149,14 @@ impl Releases {
     #[inline(never)]
     fn spread(&mut self) {
         (self.few, self.least) = (false, UNKNOWN);
-        while let Some(flow) = self.run.take_last(|time| !self.calendar.is_past(time.as_nanos())) {
-            self.calendar.link(flow, &mut self.nodes);
-        }
+        let (calendar, nodes) = (&mut self.calendar, &mut self.nodes);
+        self.run.retain(|entry| {
+            let stays = calendar.is_past(entry.due);
+            if !stays {
+                calendar.link(entry.timer, nodes);
+            }
+            stays
+        });
     }
 
     /// Takes out the flow that is [before](Self::before) all others.
@@ -162,19 +168,18 @@ impl Releases {
 
     /// Takes a flow out, if it is inserted.
     pub(super) fn withdraw(&mut self, flow: u32) {
-        let node = &mut self.nodes[flow as usize];
-        match core::mem::replace(&mut node.place, Bucket::NOWHERE) {
-            Bucket::NOWHERE => {}
-            Bucket::RUN => self.run.remove(node.filed()),
-            place => {
-                if self.least == node.time {
+        let Node { key, place, .. } = self.nodes[flow as usize];
+        match place {
+            Bucket::NOWHERE => return,
+            Bucket::RUN => self.run.remove(key),
+            _ => {
+                if self.least == key.due {
                     self.least = UNKNOWN;
                 }
-                node.place = place;
                 self.calendar.unlink(flow, &mut self.nodes);
-                self.nodes[flow as usize].place = Bucket::NOWHERE;
             }
         }
+        self.nodes[flow as usize].place = Bucket::NOWHERE;
     }
 
     /// Puts the flows of a slot in order. The run is empty.
@@ -184,7 +189,7 @@ impl Releases {
         while let Some(flow) = self.calendar.pop(&mut list, &self.nodes) {
             let node = &mut self.nodes[flow as usize];
             node.place = Bucket::RUN;
-            self.run.push(node.filed(), flow);
+            self.run.push(node.key, flow);
         }
         self.run.sort(self.sequence);
     }

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::node::{Filed, NIL};
-use crate::Timestamp;
+use crate::wheel::sizes::NIL;
+use crate::wheel::terms::{Entry, Key, Sequence};
 
 /// A sorted array, taken from its beginning.
 ///
@@ -15,26 +15,6 @@ pub(super) struct Run {
     /// The first, which is not empty.
     from: usize,
     empty: usize,
-}
-
-/// A flow and its key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    time: u64,
-    sequence: u32,
-    pub(super) flow: u32,
-}
-
-impl Entry {
-    #[inline]
-    fn new(filed: Filed, flow: u32) -> Self {
-        Entry { time: filed.time, sequence: filed.sequence, flow }
-    }
-
-    #[inline]
-    pub(super) fn filed(&self) -> Filed {
-        Filed { time: self.time, sequence: self.sequence }
-    }
 }
 
 impl Run {
@@ -62,24 +42,24 @@ impl Run {
     #[inline]
     pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> + '_ {
         let upcoming = if self.from % 8 == 0 { self.flows.get(self.from..) } else { None };
-        upcoming.unwrap_or_default().iter().take(8).map(|entry| entry.flow)
+        upcoming.unwrap_or_default().iter().take(8).map(|entry| entry.timer)
     }
 
     /// Puts a flow at the end. It must be [sorted](Self::sort) before any is taken.
     #[inline]
-    pub(super) fn push(&mut self, filed: Filed, flow: u32) {
-        self.flows.push(Entry::new(filed, flow));
+    pub(super) fn push(&mut self, key: Key, flow: u32) {
+        self.flows.push(Entry::new(key, flow));
     }
 
     /// Sorts the flows that were inserted before the sequence reached `present`.
     #[inline]
-    pub(super) fn sort(&mut self, present: u32) {
+    pub(super) fn sort(&mut self, present: Sequence) {
         if self.flows.len() > MOST_INSERTED {
-            return self.flows.sort_unstable_by_key(|entry| entry.filed().order(present));
+            return self.flows.sort_unstable_by_key(|entry| entry.order(present));
         }
         for sorted in 1..self.flows.len() {
             let (entry, mut at) = (self.flows[sorted], sorted);
-            while at > 0 && entry.filed().is_before(self.flows[at - 1].filed()) {
+            while at > 0 && entry.is_before(&self.flows[at - 1]) {
                 self.flows[at] = self.flows[at - 1];
                 at -= 1;
             }
@@ -89,29 +69,32 @@ impl Run {
 
     /// Inserts a flow: O(1) at the end; otherwise the later ones move up.
     #[inline]
-    pub(super) fn insert(&mut self, filed: Filed, flow: u32) {
+    pub(super) fn insert(&mut self, key: Key, flow: u32) {
         if self.flows.len() == self.flows.capacity() {
-            self.clear_away();
+            self.retain(|_| true);
         }
-        if self.flows.last().is_none_or(|last| last.filed().is_before(filed)) {
-            return self.flows.push(Entry::new(filed, flow));
+        if self.flows.last().is_none_or(|last| last.key().is_before(key)) {
+            return self.push(key, flow);
         }
-        let at = self.position(filed);
-        self.flows.insert(at, Entry::new(filed, flow));
+        let at = self.position(key);
+        self.flows.insert(at, Entry::new(key, flow));
     }
 
     /// Returns the number of entries that sort before this key.
-    fn position(&self, filed: Filed) -> usize {
-        self.from + self.flows[self.from..].partition_point(|other| other.filed().is_before(filed))
+    fn position(&self, key: Key) -> usize {
+        self.from + self.flows[self.from..].partition_point(|other| other.key().is_before(key))
     }
 
     /// Takes out the flow with this key, which must be here. O(1) for the first, O(log n) for others.
     #[inline]
-    pub(super) fn remove(&mut self, filed: Filed) {
-        if self.first().is_some_and(|first| first.filed() == filed) {
-            self.take_first();
-        } else {
-            self.call_off(filed);
+    pub(super) fn remove(&mut self, key: Key) {
+        if self.first().is_some_and(|first| first.key() == key) {
+            return self.take_first();
+        }
+        let at = self.position(key);
+        if let Some(entry) = self.flows.get_mut(at) {
+            entry.timer = NIL;
+            self.empty += 1;
         }
     }
 
@@ -119,7 +102,7 @@ impl Run {
     #[inline]
     pub(super) fn take_first(&mut self) {
         self.from += 1;
-        while self.empty > 0 && self.first().is_some_and(|first| first.flow == NIL) {
+        while self.empty > 0 && self.first().is_some_and(|first| first.timer == NIL) {
             (self.from, self.empty) = (self.from + 1, self.empty - 1);
         }
         if self.from == self.flows.len() {
@@ -128,38 +111,11 @@ impl Run {
         }
     }
 
-    /// Takes out the last flow, if its time `is_wanted`.
-    pub(super) fn take_last(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Option<u32> {
-        while let Some(&Entry { time, flow, .. }) = self.flows.last() {
-            if flow != NIL && !is_wanted(Timestamp::from_nanos(time)) {
-                return None;
-            }
-            self.flows.pop();
-            if self.from == self.flows.len() {
-                self.flows.clear();
-                self.from = 0;
-            }
-            if flow != NIL {
-                return Some(flow);
-            }
-            self.empty -= 1;
-        }
-        None
-    }
-
-    fn call_off(&mut self, filed: Filed) {
-        let at = self.position(filed);
-        if let Some(entry) = self.flows.get_mut(at) {
-            entry.flow = NIL;
-            self.empty += 1;
-        }
-    }
-
-    /// Compacts the array: drops empty places, and those of taken flows.
+    /// Compacts the array: drops empty places, and those of taken flows and of all that do not `stay`.
     #[inline(never)]
-    fn clear_away(&mut self) {
+    pub(super) fn retain(&mut self, mut stays: impl FnMut(&Entry) -> bool) {
         self.flows.drain(..self.from);
-        self.flows.retain(|entry| entry.flow != NIL);
+        self.flows.retain(|entry| entry.timer != NIL && stays(entry));
         (self.from, self.empty) = (0, 0);
     }
 }
@@ -168,5 +124,3 @@ impl Run {
 const MOST_INSERTED: usize = 16;
 /// For the few flows of a small queue.
 const LEAST_ROOM: usize = 16;
-
-const _: () = assert!(size_of::<Entry>() == 16);

@@ -5,10 +5,10 @@ use core::hint::black_box;
 use super::account::{Departure, Popped};
 use super::flow::Batch;
 use super::id::FlowId;
-use super::node::Filed;
 use super::packets::Packet;
 use super::{DepartureQueue, head};
 use crate::Timestamp;
+use crate::wheel::terms::Key;
 
 /// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
 ///
@@ -16,7 +16,8 @@ use crate::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a turn hands out packets only through `pop_due`"]
 pub struct DepartureTurn {
-    limit: Filed,
+    limit: Key,
+    now: Timestamp,
 }
 
 impl<T> DepartureQueue<T> {
@@ -30,10 +31,7 @@ impl<T> DepartureQueue<T> {
             self.left();
         }
         self.latest = self.latest.max(now);
-        if let Some(shares) = &mut self.shares {
-            shares.begin();
-        }
-        DepartureTurn { limit: self.releases.line(self.latest) }
+        DepartureTurn { limit: self.releases.line(self.collected_by(self.latest)), now: self.latest }
     }
 
     /// Returns the next packet of the turn, or `None` when the turn is over. It leaves at the time of the
@@ -43,29 +41,23 @@ impl<T> DepartureQueue<T> {
     /// has been counted.
     ///
     /// # Cost
-    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. With
-    /// [`Proportional`](super::Fairness::Proportional) shares O(log n) of n flows that are due. Never allocates.
+    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. Never allocates.
     #[inline]
     pub fn pop_due(&mut self, turn: &DepartureTurn) -> Option<Popped<T>> {
-        self.pop_due_at(turn, turn.limit.time())
+        self.pop_due_at(turn, turn.now)
     }
 
     /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than a
     /// burst interval, because each packet is sent by itself: the flow's next packet is then timed from
     /// `now`.
     pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
-        let (index, now) = match &self.shares {
-            None => (self.releases.before(turn.limit)?, now.max(turn.limit.time())),
-            Some(_) => {
-                self.latest = self.latest.max(now);
-                (self.next_by_share(turn)?, self.latest)
-            }
-        };
+        let (index, now) = (self.releases.before(turn.limit)?, now.max(turn.now));
         self.fetch_ahead();
         self.latest = self.latest.max(now);
         let id = FlowId::from_timer(self.flows.id(index));
+        let due = self.collected_at(self.hot.get(index as usize)?.lane.release());
         let hot = self.hot.get_mut(index as usize)?;
-        let (place, due) = (hot.place(), hot.lane.release());
+        let place = hot.place();
         let Packet { ready, bytes, token } = hot.first.take()?;
         self.packets.discount(1);
         let on_schedule = hot.lane.departed(now, bytes);
@@ -75,11 +67,7 @@ impl<T> DepartureQueue<T> {
         let lateness = now.saturating_duration_since(place);
         let mut more = false;
         if on_schedule {
-            let takes = u64::from(hot.lane.interval);
-            match &mut self.shares {
-                None => self.releases.take_first(index),
-                Some(shares) => shares.take_first(takes),
-            }
+            self.releases.take_first(index);
             if hot.first.is_taken() {
                 self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
             }
@@ -106,37 +94,8 @@ impl<T> DepartureQueue<T> {
             return Some(self.departed_together(index, now, bytes));
         }
         flow.departed(&mut self.hot[index as usize].lane, now, 1, bytes);
-        if let Some(shares) = &mut self.shares {
-            shares.take_first(flow.time_of(1, bytes));
-        }
         self.file(index);
         Some(false)
-    }
-
-    /// Returns the due flow with the smallest tag, as long as the turn allows one more departure.
-    #[inline(never)]
-    fn next_by_share(&mut self, turn: &DepartureTurn) -> Option<u32> {
-        if let Some(batch) = &self.leaving {
-            return Some(batch.flow);
-        }
-        if self.shares.as_ref()?.is_new_turn() {
-            self.share_out(turn.limit);
-            self.shares.as_mut()?.allow();
-        }
-        self.share_out(self.releases.line(self.latest));
-        let shares = self.shares.as_mut()?;
-        shares.settle();
-        shares.next()
-    }
-
-    /// Moves the flows that are due before `limit` to the shares.
-    fn share_out(&mut self, limit: Filed) {
-        let Some(shares) = &mut self.shares else { return };
-        while let Some(flow) = self.releases.before(limit) {
-            self.releases.take_first(flow);
-            let was_idle = self.hot.get(flow as usize).is_some_and(|hot| hot.lane.beginning);
-            shares.file(flow, was_idle);
-        }
     }
 
     /// Drops the flow's first packet, which has expired: the next one takes its turn, unless it may not leave
@@ -193,9 +152,6 @@ impl<T> DepartureQueue<T> {
         let Some(batch) = self.leaving.take() else { return };
         if let Some(flow) = self.flows.at_mut(batch.flow) {
             flow.departed(&mut self.hot[batch.flow as usize].lane, batch.at, batch.packets, batch.bytes);
-            if let Some(shares) = &mut self.shares {
-                shares.take_first(flow.time_of(batch.packets, batch.bytes));
-            }
         }
         self.file(batch.flow);
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Driver;
 use crate::wheel::record::{Filed, Record};
 use crate::wheel::sizes::CHUNK_ROOM;
-use crate::wheel::{Pull, Wheel};
+use crate::wheel::{Step, Wheel};
 
 /// Sets timers of one slot, a chunk for each of `times`: its timers are due that long after the slot's begin.
 fn slot_of(times: &[u64]) -> Driver {
@@ -13,7 +13,7 @@ fn slot_of(times: &[u64]) -> Driver {
     driver.wheel = Wheel::new(1, 0);
     let timers = times.iter().flat_map(|&time| [time; CHUNK_ROOM]);
     (0..).zip(timers).for_each(|(timer, time)| driver.set(timer, SLOT + time));
-    assert_eq!(driver.wheel.pull(0), Pull::Idle, "what is in the inbox is filed");
+    assert_eq!(driver.wheel.pull(0), Step::Done, "what is in the inbox is filed");
     driver
 }
 
@@ -31,7 +31,7 @@ fn is_in_heap(record: &Record<()>) -> bool {
 fn the_look_through_a_slot_passes_nothing_over() {
     let mut driver = slot_of(&[100, 100, 100, 100, 50, 100, 100, 100]);
     for _ in 0..3 {
-        assert_eq!(driver.wheel.pull(SLOT + 100), Pull::More);
+        assert_eq!(driver.wheel.pull(SLOT + 100), Step::MoreWork);
     }
     for timer in chunk(6).chain(chunk(7)) {
         assert!(driver.remove(timer));
@@ -46,14 +46,14 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
     for gone in [[0, 1], [1, 2], [2, 3]] {
         let mut driver = slot_of(&[100; 8]);
         for _ in 0..3 {
-            assert_eq!(driver.wheel.pull(SLOT + 100), Pull::More);
+            assert_eq!(driver.wheel.pull(SLOT + 100), Step::MoreWork);
         }
         let touched = driver.wheel.touched;
         for timer in gone.into_iter().flat_map(chunk) {
             assert!(driver.remove(timer));
         }
         let (mut looks, left) = (0, 6 * CHUNK_ROOM);
-        while driver.wheel.pull(SLOT + 100) == Pull::More {
+        while driver.wheel.pull(SLOT + 100) == Step::MoreWork {
             looks += 1;
         }
         assert!(looks <= 8 && driver.wheel.touched - touched <= left + CHUNK_ROOM, "{gone:?}: {looks} looks");
@@ -66,7 +66,7 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
 fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
     let half_way = || {
         let mut driver = slot_of(&[100; 8]);
-        while driver.wheel.pull(SLOT + 100) == Pull::More {}
+        while driver.wheel.pull(SLOT + 100) == Step::MoreWork {}
         driver.now = SLOT + 100;
         driver
     };
@@ -97,12 +97,12 @@ fn what_is_in_order_is_not_sorted() {
         loop {
             assert!((0..timers).all(|timer| !is_in_heap(&driver.wheel.records[timer])), "{chunks} chunks");
             match driver.wheel.pull(SLOT + 100) {
-                Pull::Least(_, timer) => {
+                Step::Fired(timer) => {
                     driver.remove(timer);
                     out.push(timer);
                 }
-                Pull::More => {}
-                Pull::Idle => break,
+                Step::MoreWork => {}
+                Step::Done => break,
             }
         }
         assert!(out.iter().copied().eq((0..timers).filter(|&timer| timer != 3)));
@@ -114,7 +114,7 @@ fn what_is_in_order_is_not_sorted() {
 #[test]
 fn a_few_chunks_in_no_order_are_sorted() {
     let mut driver = slot_of(&[30, 10, 40, 20]);
-    assert!(matches!(driver.wheel.pull(SLOT + 100), Pull::Least(..)));
+    assert!(matches!(driver.wheel.pull(SLOT + 100), Step::Fired(_)));
     assert!((0..chunk(4).start).all(|timer| !is_in_heap(&driver.wheel.records[timer])));
     assert!(driver.turn(SLOT + 100).into_iter().eq([1, 3, 0, 2].into_iter().flat_map(chunk)));
 }
@@ -125,7 +125,7 @@ fn a_few_chunks_in_no_order_are_sorted() {
 fn the_horizon_stays_while_a_slot_is_handed_out() {
     let mut driver = slot_of(&[100; 8]);
     driver.set(13, SLOT + 500);
-    while driver.wheel.pull(SLOT + 100) == Pull::More {}
+    while driver.wheel.pull(SLOT + 100) == Step::MoreWork {}
     driver.now = SLOT + 10 * BLOCK;
     (200..217).for_each(|timer| driver.set(timer, SLOT + 100 * BLOCK));
     let out = driver.turn(driver.now);
@@ -140,7 +140,7 @@ fn a_chunk_that_is_handed_out_is_not_counted_where_its_slot_was() {
     driver.wheel = Wheel::new(1, 0);
     let (before, after) = (BLOCK - 100, 3 * BLOCK - 100);
     (0..chunk(8).start).for_each(|timer| driver.set(timer, before));
-    while driver.wheel.pull(before) == Pull::More {}
+    while driver.wheel.pull(before) == Step::MoreWork {}
     chunk(8).chain(chunk(9)).for_each(|timer| driver.set(timer, after));
     driver.wheel.pull(before);
     let chunks = |driver: &Driver| driver.wheel.slots.levels[0].slot(4_095).map(|slot| slot.chunks);

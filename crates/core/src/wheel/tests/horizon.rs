@@ -5,7 +5,7 @@ use super::{Driver, TICK};
 use crate::wheel::record::Filed;
 use crate::wheel::sizes::MOST_WITHOUT_LEVELS;
 use crate::wheel::terms::{Key, Terms};
-use crate::wheel::{Pull, Wheel};
+use crate::wheel::{Step, Wheel};
 
 /// A timer that is set for the granule that time is in goes to the front at once: when the horizon is put at the
 /// present, and when a turn has brought it there.
@@ -16,7 +16,7 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
         driver.wheel = Wheel::new(TICK, small);
         (0..5).for_each(|timer| driver.set(timer, now + GRANULE - 1));
         driver.set(5, now + GRANULE);
-        assert!(matches!(driver.wheel.pull(0), Pull::Least(..)));
+        assert!(matches!(driver.wheel.pull(0), Step::Fired(_)));
         let is_in_front = |driver: &Driver, timer| driver.wheel.records[timer].place.is_at_front();
         assert!((0..5).all(|timer| is_in_front(&driver, timer)) && !is_in_front(&driver, 5));
         let later = now + 100 * GRANULE;
@@ -24,9 +24,9 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
     }
     let mut driver = Driver::new(0);
     driver.set(0, 200 * GRANULE);
-    assert_eq!(driver.wheel.pull(100 * GRANULE), Pull::Idle);
+    assert_eq!(driver.wheel.pull(100 * GRANULE), Step::Done);
     driver.set(1, 101 * GRANULE - 1);
-    assert!(matches!(driver.wheel.pull(0), Pull::Least(_, 1)));
+    assert!(matches!(driver.wheel.pull(0), Step::Fired(1)));
     assert!(matches!(driver.wheel.records[1].place.filed(), Filed::Run { .. }));
 }
 
@@ -35,7 +35,7 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
 fn a_timer_of_the_next_slot_is_put_off_in_place() {
     let mut driver = Driver::new(0);
     driver.set(0, GRANULE);
-    assert_eq!(driver.wheel.pull(0), Pull::Idle);
+    assert_eq!(driver.wheel.pull(0), Step::Done);
     let place = driver.wheel.records[0].place;
     let key = Key { due: 2 * GRANULE, sequence: driver.sequence.advance() };
     let terms = Terms { key, asked: key.due, deadline: key.due };
@@ -61,11 +61,11 @@ fn the_gate_opens_when_a_chunk_is_to_be_moved() {
         for slot in [BLOCK, BLOCK << 12] {
             let mut driver = Driver::new(0);
             (0..timers).for_each(|timer| driver.set(timer, 3 * slot + 5 * TICK));
-            assert_eq!(driver.wheel.pull(0), Pull::Idle);
+            assert_eq!(driver.wheel.pull(0), Step::Done);
             assert_eq!(driver.wheel.gate(), 2 * slot, "the slot before begins");
             let first = 2 * slot + slot / parts;
             for now in [2 * slot - 10, 2 * slot + slot / 10, 2 * slot + slot / 5] {
-                assert_eq!(driver.wheel.pull(now), Pull::Idle);
+                assert_eq!(driver.wheel.pull(now), Step::Done);
                 assert!(!driver.wheel.tidy(now));
                 assert_eq!(driver.wheel.gate(), first, "{timers} timers at {now}");
             }
@@ -111,7 +111,7 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
         driver.set(300, (first + 1_000) * width);
         assert!(driver.remove(300), "the one whose deadline was the earliest");
         driver.wheel.earliest_deadline();
-        assert_eq!(driver.wheel.pull(driver.now), Pull::Idle);
+        assert_eq!(driver.wheel.pull(driver.now), Step::Done);
         assert!(!driver.wheel.tidy(driver.now));
         assert_eq!(driver.wheel.earliest_deadline(), (first + 128) * width);
     }
@@ -126,7 +126,7 @@ fn the_earliest_deadline_is_looked_for_after_each_turn() {
     for _ in 0..3 {
         driver.set(20, 5_000 * TICK);
         assert!(driver.remove(20));
-        assert_eq!(driver.wheel.pull(0), Pull::Idle);
+        assert_eq!(driver.wheel.pull(0), Step::Done);
         assert!(!driver.wheel.tidy(0));
     }
     assert_eq!(driver.wheel.earliest_deadline(), 7_000 * TICK);
@@ -148,7 +148,7 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_that_come_later() {
         // One stays in a slot; of one that has gone the deadline was the earliest.
         driver.set(many, 20_000 * TICK);
         driver.set(many + 1, TICK);
-        assert!(driver.remove(many + 1) && driver.wheel.pull(0) == Pull::Idle);
+        assert!(driver.remove(many + 1) && driver.wheel.pull(0) == Step::Done);
         assert!(!driver.wheel.tidy(0) && !driver.wheel.is_small());
         let until = driver.wheel.later.until.due;
         assert!(driver.wheel.later.len() > many as usize / 2);
@@ -185,7 +185,7 @@ fn the_earliest_deadline_may_be_in_the_inbox() {
     for (timer, due) in [(0, 100), (1, 900_000)] {
         driver.set(timer, due * TICK);
     }
-    assert_eq!(driver.wheel.pull(0), Pull::Idle);
+    assert_eq!(driver.wheel.pull(0), Step::Done);
     assert!(driver.remove(0));
     assert_eq!(driver.turn(100 * TICK), []);
     driver.set(2, 300 * TICK);

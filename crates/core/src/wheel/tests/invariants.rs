@@ -30,10 +30,9 @@ use alloc::vec::Vec;
 use crate::wheel::Wheel;
 use crate::wheel::chunk::List;
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
-use crate::wheel::record::Entry;
 use crate::wheel::record::Filed;
 use crate::wheel::sizes::{HEAP_ARITY, MOST_SORTED, NIL};
-use crate::wheel::terms::Terms;
+use crate::wheel::terms::{Entry, Terms};
 use program::Program;
 
 /// `SOFTTIMERS_OPERATIONS` says how many operations, up to 10⁷. A failure names its program.
@@ -130,17 +129,13 @@ impl Inside<'_> {
     /// before them.
     fn check_front(&self, places: &Places) {
         let Wheel { front, inbox, .. } = self.wheel;
-        for (run, places) in [(&front.run, &places.run), (&front.queue, &places.queue)] {
+        let runs = [(&front.run, &places.run), (&front.queue, &places.queue), (&front.near, &places.near)];
+        for (run, places) in runs {
             assert!(run.entries().is_sorted_by(|one, other| one.is_before(other)));
             assert_eq!((run.entries().count(), run.len()), (places.len(), places.len()));
             for &(at, timer) in places {
                 assert!(run.in_place(at).is_some_and(|entry| is_of(entry, &timer)));
             }
-        }
-        assert!(front.near.entries().rev().is_sorted_by(|one, other| one.is_before(other)));
-        assert_eq!((front.near.entries().count(), front.near.len()), (places.near.len(), places.near.len()));
-        for &(at, timer) in &places.near {
-            assert!(front.near.at(at).is_some_and(|entry| is_of(entry, &timer)));
         }
         for &(at, timer) in &places.heap {
             assert!(front.heap.at(at).is_some_and(|entry| is_of(entry, &timer)));
@@ -149,8 +144,9 @@ impl Inside<'_> {
         }
         let heap = || places.heap.iter().map(|(_, entry)| entry);
         let deadline = heap().map(|entry| self.filed[&entry.timer].deadline).min().unwrap_or(u64::MAX);
-        let found =
-            |most| front.heap.least(most, |timer| self.wheel.records[timer].deadline(&self.wheel.margins));
+        let found = |most| {
+            front.heap.least(u64::MAX, most, |timer| self.wheel.records[timer].deadline(&self.wheel.margins))
+        };
         assert_eq!(found(usize::MAX), deadline);
         assert!(found(5) <= deadline);
         assert!(no_gap(places.heap.iter().map(|&(at, _)| at)) && no_gap(places.inbox.iter().copied()));
@@ -251,7 +247,7 @@ impl Inside<'_> {
 struct Places {
     run: Vec<(u32, Entry)>,
     queue: Vec<(u32, Entry)>,
-    near: Vec<(usize, Entry)>,
+    near: Vec<(u32, Entry)>,
     heap: Vec<(usize, Entry)>,
     later: Vec<(usize, Entry)>,
     inbox: Vec<usize>,

@@ -1,6 +1,7 @@
 //! Which datagrams are counted, and whose.
 
 use super::*;
+use crate::gaps::Extremes;
 use crate::properties;
 use crate::wire::{Hello, MIN_SIZE};
 use proptest::prelude::*;
@@ -84,6 +85,9 @@ fn what_went_wrong_is_told_of_the_flow_it_happened_to() {
     // Gaps of 20, 20; and of 20, 20, 10.
     assert_eq!((per_flow[0].gap_mean_ns, per_flow[0].gap_stddev_ns), (Some(20_000.0), Some(0.0)));
     assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
+    // Only one gap is of two datagrams in a row.
+    let deviations = ledger.report().gap_deviation_ns;
+    assert_eq!((deviations.count, deviations.p50), (1, Some(20_000)));
 }
 
 /// A thousand flows: one lost some, one was delayed now and then, and both are found.
@@ -132,7 +136,7 @@ fn trains_and_rates_are_those_of_all_flows() {
             take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
         }
     }
-    let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;
+    let FlowsReport { longest_train, rate_pps: Extremes { min, max }, .. } = ledger.report().over_flows;
     assert_eq!(longest_train, Some(5));
     // 99 intervals, from 0 to 3,960 µs; and from 3 to 3,990.
     assert_eq!((min.map(f64::round), max.map(f64::round)), (Some(24_831.0), Some(25_000.0)));
@@ -378,4 +382,27 @@ fn who_asks_is_answered() {
     let hello = Hello { nonce: 1, flow: 9, flows: 1, interval_ns: 40_000, token: None };
     let hello = Datagram::Hello(hello).encode();
     assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
+}
+
+#[test]
+fn streams_of_rtp_have_loss_and_order_each() {
+    use super::super::rtp::tests::packet;
+
+    let mut ledger = Ledger::new(Some(Duration::from_millis(20)), true).reading_rtp(true);
+    for number in 0..100_u16 {
+        for ssrc in 0..8 {
+            // Each loses another packet, and the numbers begin anew.
+            if u32::from(number) != 10 + ssrc {
+                let time = Timestamp::from_micros(20_000 * u64::from(number));
+                ledger.take(peer(1), &packet(ssrc, number.wrapping_sub(30)), time);
+            }
+        }
+    }
+    ledger.take(peer(1), &packet(3, 4), Timestamp::from_micros(3_000_000));
+    ledger.take(peer(1), b"no RTP, and not ours", Timestamp::from_micros(3_000_000));
+    let report = ledger.report();
+    assert_eq!((report.flows, report.received, report.lost), (8, 8 * 99 + 1, Some(8)));
+    assert_eq!((report.duplicated, report.unnumbered, report.foreign), (Some(1), 0, 1));
+    assert_eq!(report.one_way_variation_ns.count, 0);
+    assert!(report.per_flow.iter().all(|flow| flow.lost == Some(1)), "{report:?}");
 }

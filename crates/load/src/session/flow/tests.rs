@@ -7,6 +7,7 @@ use softtimers_core::{CatchUp, PaceConfig, Rate};
 use softtimers_measure::units;
 
 use super::*;
+use crate::gaps::Extremes;
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::session::stats::{Calls, LateReport};
@@ -191,7 +192,7 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     flow.sender = Sender::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
     let Schedule::Several(flows, _) = flow.schedule else { panic!() };
     flow.schedule = Schedule::Ahead(flows, HandOver::new(start, Timestamp::MAX));
-    while flow.sender.transmit(&mut b"nobody reads this".to_vec(), start).unwrap() {}
+    while flow.sender.transmit(b"nobody reads this", start).unwrap() {}
     let mut now = start;
     for late in [0, 100, 0, 50_000, 0, 0, 200_000] {
         now += micros(late);
@@ -245,7 +246,7 @@ fn the_rest_of_a_train_keeps_its_places() {
     there.set_nonblocking(true).unwrap();
     let full = Sender::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
     let open = std::mem::replace(&mut flow.sender, full);
-    while flow.sender.transmit(&mut b"nobody reads this".to_vec(), start).unwrap() {}
+    while flow.sender.transmit(b"nobody reads this", start).unwrap() {}
     let late = start + micros(1_000);
     let again = flow.depart(late, TriggerState::Backup).unwrap();
     assert!(again >= late + micros(10) && flow.stats().sent == 0, "{again:?}");
@@ -372,7 +373,7 @@ fn a_quantum_leaves_in_one_call_and_takes_its_places() {
             let Calls { calls, segments: cut, .. } = flow.stats().calls;
             let expected = if segments > 0 { segments + 2 } else { 0 };
             assert_eq!((calls, cut), (3, expected), "{timer} {flags}");
-            assert!(flow.shares() == ShareReport::default() && flow.fallback().is_none());
+            assert!(flow.shares() == Extremes::default() && flow.fallback().is_none());
             let mut packet = [0; 2048];
             for number in 0..10u32 {
                 let length = receiver.recv(&mut packet).unwrap();

@@ -1,4 +1,4 @@
-//! The settings of an interface's device: [`PacketConfig`], and [`Spread`].
+//! The settings of an interface's device: [`PacketConfig`].
 
 use std::io;
 
@@ -19,23 +19,13 @@ pub struct PacketConfig {
     /// Includes frames that this machine sends: for programs that only listen. A forwarder would forward its
     /// own again.
     pub outgoing: bool,
-    /// Bypasses the interface's queue (its qdisc), which is cheaper, but such frames are neither shaped nor
-    /// visible to other packet sockets.
-    pub bypass_queue: bool,
 }
 
 impl Default for PacketConfig {
     /// Returns the defaults: 4,096 slots for frames of up to 1,952 bytes, which is 8 MiB; 1,024 frames
     /// waiting to be sent.
     fn default() -> Self {
-        PacketConfig {
-            slots: 4_096,
-            max_frame: 1_952,
-            output: 1_024,
-            promiscuous: false,
-            outgoing: false,
-            bypass_queue: false,
-        }
+        PacketConfig { slots: 4_096, max_frame: 1_952, output: 1_024, promiscuous: false, outgoing: false }
     }
 }
 
@@ -56,30 +46,4 @@ impl PacketConfig {
 
 pub(super) fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
-}
-
-/// The division of an interface's frames among several devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Spread {
-    /// By addresses and ports, the same for both directions: frames of one flow stay together, and in order.
-    #[default]
-    Flow,
-    /// By the CPU on which the kernel received it: for interfaces that spread frames over several queues
-    /// themselves.
-    Processor,
-    /// In turn, for equal shares; splits flows.
-    RoundRobin,
-    /// To the first whose ring has room.
-    Overflow,
-}
-
-impl Spread {
-    pub(super) fn mode(self) -> u32 {
-        match self {
-            Spread::Flow => libc::PACKET_FANOUT_HASH,
-            Spread::Processor => libc::PACKET_FANOUT_CPU,
-            Spread::RoundRobin => libc::PACKET_FANOUT_LB,
-            Spread::Overflow => libc::PACKET_FANOUT_ROLLOVER,
-        }
-    }
 }

@@ -36,8 +36,7 @@ impl PacketOutput {
     pub(super) fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
         let socket = packet::frames(interface.index(), 0, |socket| {
             packet::set_offload_headers(socket.as_fd())?;
-            sockopt::request_send_buffer(socket.as_fd(), SEND_BUFFER)?;
-            if config.bypass_queue { packet::bypass_queue(socket.as_fd()) } else { Ok(()) }
+            sockopt::request_send_buffer(socket.as_fd(), SEND_BUFFER)
         })?;
         let queue = FrameQueue::new(config.output, config.output * 2_048);
         Ok(PacketOutput { socket, queue, dropped: 0, stuck: 0 })

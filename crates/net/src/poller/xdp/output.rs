@@ -1,8 +1,6 @@
 //! Frames that leave by an AF_XDP socket.
 //!
-//! A frame that came in by the same memory goes out of it without a copy: its chunk changes hands. Others are
-//! copied into a chunk of the output. Either way it waits here until its turn, so that the kernel never sees
-//! a frame that a handler could still change.
+//! A frame is copied into a chunk of the output and waits there until its turn.
 //!
 //! ```text
 //!   queue ─▶ waiting ── poll_tx: lend, publish, wake once ──▶ send ring ─▶ kernel ─▶ completed ─▶ free chunks
@@ -16,7 +14,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use softtimers_linux::xdp::ring::{Consumer, Descriptor, Producer};
-use softtimers_linux::xdp::umem::{Borrower, Chunk, Claim, Umem};
+use softtimers_linux::xdp::umem::{Borrower, Chunk, Umem};
 use softtimers_linux::xdp::wake_sender;
 
 use crate::packet::Offload;
@@ -28,9 +26,10 @@ pub struct XdpOutput {
     umem: Arc<Umem>,
     socket: OwnedFd,
     ring: Borrower,
-    to_send: Producer<Descriptor>,
-    completed: Consumer<u64>,
-    waiting: VecDeque<Waiting>,
+    to_send: Producer<2>,
+    completed: Consumer<1>,
+    /// Chunks with frames at their begins, and the frames' lengths.
+    waiting: VecDeque<(Chunk, u32)>,
     /// Free chunks, so that the memory's lock is rarely taken.
     spare: Vec<Chunk>,
     /// Lent, and not completed.
@@ -38,7 +37,6 @@ pub struct XdpOutput {
     /// The most that wait or fly.
     room: usize,
     failed: u64,
-    copied: u64,
 }
 
 /// The outcome of waking the kernel.
@@ -48,21 +46,12 @@ struct Woken {
     is_down: bool,
 }
 
-/// A frame that waits.
-#[derive(Debug)]
-enum Waiting {
-    /// Copied to the begin of a chunk.
-    Copied(Chunk, u32),
-    /// It stays in the chunk in which it came in.
-    Claimed(Claim),
-}
-
 impl XdpOutput {
     pub(super) fn new(
         umem: Arc<Umem>,
         socket: OwnedFd,
-        to_send: Producer<Descriptor>,
-        completed: Consumer<u64>,
+        to_send: Producer<2>,
+        completed: Consumer<1>,
         room: usize,
     ) -> Self {
         let ring = umem.borrower();
@@ -77,19 +66,12 @@ impl XdpOutput {
             flying: 0,
             room,
             failed: 0,
-            copied: 0,
         }
     }
 
     /// Returns the number of frames that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
-    }
-
-    /// Returns the number of frames that had to be copied, because they came from other memory or go to
-    /// several outputs.
-    pub fn copied(&self) -> u64 {
-        self.copied
     }
 
     /// Returns the number of frames that the interface did not take: it is down, or its queue was full.
@@ -122,7 +104,7 @@ impl XdpOutput {
         if self.flying == 0 || self.completed.is_empty() {
             return;
         }
-        while let Some(address) = self.completed.pop() {
+        while let Some([address]) = self.completed.pop() {
             if let Some((chunk, _)) = self.umem.returned(address, &mut self.ring) {
                 self.flying -= 1;
                 self.spare.push(chunk);
@@ -138,19 +120,8 @@ impl XdpOutput {
     fn publish(&mut self, quota: usize) -> usize {
         let mut there = self.to_send.waiting() as usize;
         while there < quota {
-            let Some(frame) = self.waiting.pop_front() else { break };
-            let (chunk, offset, length) = match frame {
-                Waiting::Copied(chunk, length) => (chunk, 0, length),
-                Waiting::Claimed(claim) => match self.umem.settled(claim) {
-                    Ok(settled) => settled,
-                    Err(claim) => {
-                        // A handler still holds it.
-                        self.waiting.push_front(Waiting::Claimed(claim));
-                        break;
-                    }
-                },
-            };
-            let address = self.umem.lend(chunk, &self.ring) + u64::from(offset);
+            let Some((chunk, length)) = self.waiting.pop_front() else { break };
+            let address = self.umem.lend(chunk, &self.ring);
             // There is room: no more fly than the ring has entries.
             self.to_send.push(Descriptor { address, length });
             self.flying += 1;
@@ -188,14 +159,8 @@ impl XdpOutput {
     /// Drops waiting frames while the interface is switched off: they would be stale later. Frames already in
     /// the ring stay there, at most a quota.
     fn discard(&mut self) {
-        for frame in self.waiting.drain(..) {
-            let chunk = match frame {
-                Waiting::Copied(chunk, _) => Some(chunk),
-                Waiting::Claimed(claim) => self.umem.settled(claim).ok().map(|(chunk, ..)| chunk),
-            };
-            self.failed += 1;
-            self.umem.give(chunk);
-        }
+        self.failed += self.waiting.len() as u64;
+        self.umem.give(self.waiting.drain(..).map(|(chunk, _)| chunk));
     }
 
     /// Returns whether another frame has room.
@@ -222,8 +187,7 @@ impl XdpOutput {
             self.spare.push(chunk);
             return false;
         }
-        self.copied += 1;
-        self.waiting.push_back(Waiting::Copied(chunk, bytes.len() as u32));
+        self.waiting.push_back((chunk, bytes.len() as u32));
         true
     }
 }
@@ -241,21 +205,6 @@ impl Transmit for XdpOutput {
         let cut = offload.cut(bytes, &mut |frame| frames.push(frame.to_vec()));
         let room = self.room - self.waiting.len() - self.flying;
         cut.is_ok() && frames.len() <= room && frames.iter().all(|frame| self.copy(frame, Offload::default()))
-    }
-
-    fn pass(&mut self, bytes: &mut [u8], to: Option<FrameInfo>) -> bool {
-        let mut offload = to.unwrap_or_default().offload;
-        if offload.segments.is_some() || bytes.len() < SHORTEST_FRAME || !self.has_room() {
-            return self.queue(bytes, to);
-        }
-        if offload.complete_checksum(bytes).is_err() {
-            return false;
-        }
-        match self.umem.claim(bytes) {
-            Some(claim) => self.waiting.push_back(Waiting::Claimed(claim)),
-            None => return self.copy(bytes, Offload::default()),
-        }
-        true
     }
 }
 

@@ -1,9 +1,8 @@
 //! The program that redirects an interface's frames to AF_XDP sockets.
 //!
 //! ```text
-//!   a frame ──▶ shut? ── yes ──────────────────────────────▶ dropped, counted
-//!                 └ no ─▶ the socket of its queue ── none ──▶ dropped, counted
-//!                              └──▶ there; what it has no room for, it counts itself
+//!   a frame ──▶ the socket of its queue ── none ──▶ dropped, counted
+//!                    └──▶ there; what it has no room for, it counts itself
 //! ```
 //!
 //! No frame reaches this machine's own stack, which would answer, or forward a frame a second time. The
@@ -12,12 +11,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use softtimers_linux::bpf::code::{
-    ADD_ATOMICALLY, CALL, COPY, Code, EXIT, LOAD_LONG, LOAD_WORD, MAP, MAP_VALUE, REDIRECT_MAP, SET,
-    SKIP_IF_EQUAL, SKIP_IF_NOT_EQUAL, XDP_DROP, XDP_REDIRECT,
+    ADD_ATOMICALLY, CALL, COPY, Code, EXIT, LOAD_WORD, MAP, MAP_VALUE, REDIRECT_MAP, SET, SKIP_IF_EQUAL,
+    XDP_DROP, XDP_REDIRECT,
 };
 use softtimers_linux::bpf::{self, Hook, Instruction, Program, SharedWords, SocketMap};
 
@@ -27,8 +26,8 @@ use crate::trying::named;
 /// Such a program, at an interface.
 #[derive(Debug)]
 pub(super) struct Redirect {
-    /// Devices on several threads may share them.
-    words: Mutex<SharedWords>,
+    /// Devices on several threads may share it.
+    dropped: Mutex<SharedWords>,
     in_driver: bool,
     _link: OwnedFd,
 }
@@ -50,8 +49,8 @@ impl Redirect {
         for (queue, &socket) in sockets.iter().enumerate() {
             map.set(queue as u32, socket).map_err(|error| trying(error, "a map of sockets"))?;
         }
-        let words = SharedWords::new(WORDS).map_err(|error| trying(error, "a map of words"))?;
-        let code = program(map.as_raw_fd(), words.as_raw_fd());
+        let dropped = SharedWords::new(1).map_err(|error| trying(error, "a map of words"))?;
+        let code = program(map.as_raw_fd(), dropped.as_raw_fd());
         let program =
             bpf::load(Program::Xdp, &code).map_err(|error| trying(error, "loading an XDP program"))?;
         let attach = |hook| bpf::attach_to_interface(interface, program.as_fd(), hook);
@@ -74,7 +73,7 @@ impl Redirect {
             ),
             _ => trying(error, "attaching an XDP program"),
         })?;
-        Ok(Redirect { words: Mutex::new(words), in_driver, _link: link })
+        Ok(Redirect { dropped: Mutex::new(dropped), in_driver, _link: link })
     }
 
     /// Returns whether the interface's driver runs the program, rather than the generic kernel code.
@@ -82,36 +81,23 @@ impl Redirect {
         self.in_driver
     }
 
-    /// Drops all frames from now on, or none.
-    pub(super) fn shut(&self, shut: bool) {
-        self.words().set(SHUT, shut.into());
-    }
-
     /// Frames that it has dropped.
     pub(super) fn dropped(&self) -> u64 {
-        self.words().get(DROPPED)
-    }
-
-    fn words(&self) -> MutexGuard<'_, SharedWords> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).get(0)
     }
 }
 
 fn program(sockets: RawFd, words: RawFd) -> Vec<Instruction> {
-    let at = |word: usize| word as i16 * 8;
     let mut code = Code::default();
     code.op(COPY, 6, 1, 0, 0) // r6 = the frame's context
         .load_map(7, MAP_VALUE, words) // r7 = &words
-        .op(LOAD_LONG, 1, 7, at(SHUT), 0)
-        .jump(SKIP_IF_NOT_EQUAL, 1, 0, 0, "drop")
         .load_map(1, MAP, sockets)
         .op(LOAD_WORD, 2, 6, RX_QUEUE_INDEX, 0)
         .op(SET, 3, 0, 0, XDP_DROP) // the result if there is no socket
         .op(CALL, 0, 0, 0, REDIRECT_MAP)
         .jump(SKIP_IF_EQUAL, 0, 0, XDP_REDIRECT, "end")
-        .label("drop")
         .op(SET, 1, 0, 0, 1)
-        .op(ADD_ATOMICALLY, 7, 1, at(DROPPED), 0)
+        .op(ADD_ATOMICALLY, 7, 1, 0, 0)
         .op(SET, 0, 0, 0, XDP_DROP)
         .label("end")
         .op(EXIT, 0, 0, 0, 0);
@@ -131,9 +117,5 @@ fn occupied(name: &str, program: Option<u32>) -> io::Error {
     )
 }
 
-/// The words that are shared with the program.
-const SHUT: usize = 0;
-const DROPPED: usize = 1;
-const WORDS: usize = 2;
 /// The offset of the queue's number in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;

@@ -95,7 +95,9 @@ impl Path {
         }
         let by_window = self.machine.window() as f64 * 1.25 / (self.delay as f64 * 1e-6);
         let rate = self.machine.pace().unwrap_or(by_window);
-        self.next = self.now + Duration::from_secs_f64((packets * PACKET) as f64 / rate);
+        // Without the rounding to steps of the model's clock.
+        let due = self.next.max(self.now.saturating_sub(TICK));
+        self.next = due + Duration::from_secs_f64((packets * PACKET) as f64 / rate);
     }
 
     fn run(&mut self, time: Duration) {
@@ -114,10 +116,12 @@ impl Path {
             if self.now >= self.next {
                 self.send();
             }
-            self.now += Duration::from_micros(4);
+            self.now += TICK;
         }
     }
 }
+
+const TICK: Duration = Duration::from_micros(4);
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -132,6 +136,62 @@ fn slow_start_ends_where_the_path_is_full() {
         assert!((0.9..1.15).contains(&share), "{queue} packets: {share:.2}");
         assert!(path.lost <= 10, "{queue} packets: {} lost", path.lost);
     }
+}
+
+/// The path holds 208 packets, and doubling from ten takes 120 ms.
+#[test]
+fn slow_start_is_quicker_where_trains_tell_the_rate() {
+    for queue in [20, 1_000] {
+        let mut path = Path::new(queue);
+        path.run(Duration::from_millis(95));
+        let share = path.window() / path.holds();
+        assert!((0.9..1.1).contains(&share), "{queue} packets: {share:.2}");
+        assert_eq!(path.lost, 0, "{queue} packets");
+    }
+}
+
+/// Six packets more in a round trip, and not a sixty-fourth of a thousand: the queue holds twenty.
+#[test]
+fn a_long_path_with_a_short_queue_loses_nothing() {
+    let mut path = Path::new(20);
+    path.delay = 100_000;
+    path.run(seconds(3));
+    let share = path.window() / path.holds();
+    assert!((0.95..1.05).contains(&share), "{share:.2}");
+    assert_eq!(path.lost, 0);
+}
+
+/// What looked like a queue was a late wake-up, or another flow that has ended.
+#[test]
+fn room_that_is_left_is_found_before_anything_is_lost() {
+    let mut path = Path::new(100);
+    path.run(Duration::from_millis(500));
+    path.machine.window *= 0.8;
+    path.machine.avoid();
+    path.run(Duration::from_millis(600));
+    let share = path.window() / path.holds();
+    assert!((0.97..1.2).contains(&share), "{share:.2}");
+    // After a loss it is left to CUBIC: others may have made it.
+    path.machine.lost(path.now, path.now, false);
+    let cut = path.window();
+    path.run(Duration::from_millis(600));
+    assert!(path.window() < cut * 1.2, "{:.0} after {cut:.0}", path.window());
+}
+
+/// Trains tell what the link carries, and a loss beside another flow must not keep all of that.
+#[test]
+fn a_loss_beside_others_leaves_what_was_delivered() {
+    let mut path = Path::new(1_000);
+    path.run(Duration::from_millis(95));
+    assert!(path.machine.phase != Phase::Avoid && path.machine.full().is_some());
+    let before = path.window();
+    // For three round trips a quarter of the ACKs come.
+    path.each *= 4;
+    path.free = path.now + Duration::from_millis(60);
+    path.run(Duration::from_millis(90));
+    path.machine.phase = Phase::Probe(1);
+    path.machine.lost(path.now, path.now, false);
+    assert!(path.window() <= before * 0.85, "{:.0} of {before:.0}", path.window());
 }
 
 /// A sender that wakes up late has a longer round trip than the shortest one: it keeps some of the queue for

@@ -1,6 +1,7 @@
 //! The arguments of `probe`, and its plan.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use softtimers_bpf::{ProbeConfig, Source};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 
+use super::series::SeriesPlan;
 use softtimers_run::args::StreamArgs;
 use softtimers_run::output::Output;
 
@@ -35,6 +37,16 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(0..=MOST_SAMPLES), hide_short_help = true)]
     pub(crate) samples: u32,
 
+    /// Write a page of HTML with the medians of windows of 1 and 10 ms over time
+    ///
+    /// The file must be new, unless --force is given. For a long run keep more --samples.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) series: Option<PathBuf>,
+
+    /// Overwrite the file of --series
+    #[arg(long, hide_short_help = true)]
+    pub(crate) force: bool,
+
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 
@@ -55,6 +67,8 @@ pub(crate) struct KernelProbe {
     pub(crate) duration: Option<Duration>,
     /// The command to run meanwhile, with its arguments; empty for nothing.
     pub(crate) command: Vec<OsString>,
+    /// The page of medians over time.
+    pub(crate) series: Option<SeriesPlan>,
     pub(crate) output: Output,
 }
 
@@ -76,6 +90,7 @@ impl KernelProbe {
             probe: ProbeConfig { sources, samples: args.samples, processors: cpus },
             duration: args.duration,
             command: args.command.clone(),
+            series: args.series.clone().map(|path| SeriesPlan { path, force: args.force }),
             output: Output::from(&args.output),
         })
     }
@@ -103,7 +118,7 @@ fn source(name: &str) -> Result<Source, String> {
 
 const PROBE_EXAMPLES: &str = "\
 Examples:
-  softtimers probe -t 10
+  softtimers probe -t 10 --series medians.html
   softtimers probe --sources syscall,soft_interrupt,switch -- make
   softtimers probe --cpu 0 -t 5 --assert 'cpus.0.over_100us<0.06'
 

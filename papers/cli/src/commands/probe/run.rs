@@ -15,6 +15,7 @@ use super::args::KernelProbe;
 use super::caches::Caches;
 use super::companion::{Companion, Ended, wait};
 use super::cost;
+use super::series::SeriesPage;
 use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::table::header;
@@ -51,6 +52,7 @@ impl Command for KernelProbe {
     /// Measures until the command, the time or a signal ends it.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ProbeReport>, Failure> {
         let interrupt = run.interrupt()?;
+        let mut series = self.series.as_ref().map(SeriesPage::open).transpose()?;
         let (mut probe, per_trigger) = attach(self)?;
         run.watch();
         let caches = Caches::of((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
@@ -71,7 +73,11 @@ impl Command for KernelProbe {
             cpu.misses = missed;
             let samples = probe.samples(cpu.cpu).map_err(failure)?;
             cpu.add_samples(&samples);
+            if let Some(series) = &mut series {
+                series.add(cpu.cpu, &samples);
+            }
         }
+        series.map_or(Ok(()), |series| series.write(elapsed))?;
         report.tracepoints = probe.tracepoints().map(TracepointReport::from).collect();
         Ok(Outcome {
             fallbacks: report.fallbacks(),

@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use softtimers_measure::failure::{Exit, Failure};
-use softtimers_sim::{
-    Axis, Experiment, Kind, Parameter, Parameters, Part, Precision, Runs, Setting, Sweep, csv,
-};
+use softtimers_sim::{Axis, Experiment, Kind, Parameter, Parameters, Part, Runs, Setting, Sweep, csv};
 
+use super::common::{MACHINE, MERGE, SimCommonArgs};
 use super::setting::TYPED;
 use super::{build, machine, registry};
-use softtimers_run::args::OutputArgs;
 use softtimers_run::file::Resumed;
 use softtimers_run::output::Output;
 
@@ -38,86 +36,11 @@ pub(crate) struct SimRunArgs {
     pub(crate) common: SimCommonArgs,
 }
 
-/// The options that every experiment has.
-#[derive(Args, Debug, Clone)]
-pub(crate) struct SimCommonArgs {
-    /// Run once per value; with several parameters, all combinations; repeatable
-    ///
-    /// The last one varies fastest. Recordings are swept by their files, seeds by the name seed. Without it the table of the paper is made. Other flags hold for all points.
-    #[arg(long = "sweep", value_name = "NAME=A,B,…", help_heading = "Runs")]
-    pub(crate) sweeps: Vec<String>,
-
-    /// Seed: the same seed, the same rows
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
-    pub(crate) seed: u64,
-
-    /// Run each point with N seeds: means, their deviation and 95% interval
-    ///
-    /// The seeds are --seed and those after it. Cells are the mean ± half the interval's length; JSON and CSV have the mean,
-    /// and the keys with _sd, _ci95 and _n after it: the standard deviation of one run, half the interval's length, and the
-    /// seeds that had a value.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "Runs")]
-    pub(crate) seeds: u32,
-
-    /// End a point, before its last seed, when a column's mean is so certain: delay_us=2%
-    ///
-    /// When half the length of the 95% interval is at most that share of the mean, in every row; asked after ten seeds and then
-    /// after every five.
-    #[arg(
-        long,
-        value_name = "COLUMN=SHARE",
-        requires = "seeds",
-        help_heading = "Runs",
-        hide_short_help = true
-    )]
-    pub(crate) precision: Option<Precision>,
-
-    /// Skip points that are not possible, with a column that says why
-    #[arg(long, help_heading = "Runs", hide_short_help = true)]
-    pub(crate) skip_infeasible: bool,
-
-    /// Go on after the points that the file of --out has; prints CSV
-    #[arg(long, requires = "out", conflicts_with_all = ["json", "assertions", "force"], help_heading = "Runs", hide_short_help = true)]
-    pub(crate) resume: bool,
-
-    /// Simulate another machine: alpha-3000, pentium-ii, here, or a file (see 'sim machine')
-    ///
-    /// Costs, wire, rings, queues and priorities of the livelock experiments, costs and the ring of hip, and the costs of polling. A file of
-    /// TOML describes one. This machine is what `softtimers doctor --json > here.json` writes, for hip alone: `here` reads here.json of the working directory. Parameters that
-    /// are given hold instead of the machine's.
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Runs", hide_short_help = true)]
-    pub(crate) machine: Option<String>,
-
-    /// Run part I of N of the points, for `sim merge`; prints CSV
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs", hide_short_help = true)]
-    pub(crate) part: Option<Part>,
-
-    /// CPUs to use: 1 to 1024 [default: all]
-    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs", hide_short_help = true)]
-    pub(crate) threads: Option<NonZeroUsize>,
-
-    /// Print CSV, each line as soon as its point is finished
-    #[arg(long, conflicts_with_all = ["json", "assertions"], help_heading = "Output")]
-    pub(crate) csv: bool,
-
-    /// Write CSV to this file too, which must not exist
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Overwrite the file of --out
-    #[arg(long, requires = "out", help_heading = "Output")]
-    pub(crate) force: bool,
-
-    /// The form of the output.
-    #[command(flatten, next_help_heading = "Output")]
-    pub(crate) output: OutputArgs,
-}
-
 /// `softtimers sim merge`.
 #[derive(Args, Debug, Clone)]
 #[command(
     about = "Put the parts of a sweep together: the lines of the whole, in order",
-    after_long_help = "Example:\n  softtimers sim livelock --part 1/2 > 1.csv & softtimers sim livelock --part 2/2 > 2.csv\n  softtimers sim merge 1.csv 2.csv"
+    after_long_help = "Example:\n  softtimers sim livelock --part 1/2 > 1.csv\n  softtimers sim livelock --part 2/2 > 2.csv\n  softtimers sim merge 1.csv 2.csv"
 )]
 pub(crate) struct SimMergeArgs {
     /// Files of comma-separated values that parts of one sweep have written
@@ -188,11 +111,6 @@ impl FromArgMatches for SimArgs {
     }
 }
 
-fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    let threads = text.parse().ok().filter(|&threads| threads <= MOST_THREADS);
-    threads.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS}"))
-}
-
 fn argument((place, parameter): (usize, &Parameter)) -> Arg {
     let kind = parameter.kind;
     Arg::new(parameter.name)
@@ -229,11 +147,13 @@ fn after_help(experiment: &Experiment) -> String {
     let columns =
         experiment.columns.iter().map(|column| format!("  {:width$}  {}\n", column.key(), column.about));
     let sweep = experiment.sweep.iter().map(|(name, values)| format!(" --sweep {name}={values}"));
+    let sweep: String = sweep.collect();
+    let by_itself =
+        if sweep.is_empty() { String::new() } else { format!("Without --sweep it is that of{sweep}.\n\n") };
     format!(
-        "Columns:\n{}\nExample, also made without --sweep:\n  softtimers sim {}{}\n\n{}",
-        columns.collect::<String>(),
+        "Example:\n  softtimers sim {}\n\n{by_itself}Columns:\n{}\n{}",
         experiment.name,
-        sweep.collect::<String>(),
+        columns.collect::<String>(),
         Exit::HELP
     )
 }
@@ -372,12 +292,5 @@ fn finished(sweep: &Sweep, part: Part, path: &Path, text: &str) -> Result<(usize
 
 /// The number of parameters in short help, the most important first.
 const IN_SHORT_HELP: usize = 6;
-/// More than any machine can use.
-const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The axis that is not a parameter.
-pub(super) const SEED: &str = "seed";
-/// The subcommands that are not experiments.
-pub(super) const MERGE: &str = "merge";
-pub(super) const MACHINE: &str = "machine";
 /// Each takes memory, and as many take more than a day to run.
 const MOST_POINTS: usize = 1_000_000;

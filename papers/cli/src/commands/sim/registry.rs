@@ -8,7 +8,7 @@ use clap::{Args as _, Command};
 use softtimers_measure::failure::Failure;
 use softtimers_sim::{Experiment, Kind, Parameter, experiments};
 
-use super::args::{MACHINE, MERGE, SEED, SimCommonArgs};
+use super::common::{MACHINE, MERGE, SEED, SimCommonArgs};
 
 static REGISTERED: OnceLock<Vec<&'static Experiment>> = OnceLock::new();
 

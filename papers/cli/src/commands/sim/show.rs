@@ -97,6 +97,7 @@ impl SimReport {
 }
 
 impl Report<Simulation> for SimReport {
+    const IS_TIMED: bool = false;
     const SCHEMA: &'static str = "softtimers.sim/4";
     const ROWS: Option<&'static str> = Some("rows");
 

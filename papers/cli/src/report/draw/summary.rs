@@ -146,7 +146,7 @@ const HEADLINES: &[Row] = &[
         "requests gained by a server that polls its interface on soft timers",
         "3 to 25% (abstract, 5.8)",
         "simulated with a request time that was chosen, so agreement shows nothing; live, the interface polled: \
-         −3 to 14% at quota 1, 13 to 53% at 5 (docs/server.md)",
+         −3 to 14% at quota 1, 13 to 53% at 5 (papers/docs/server.md)",
         &[("sim-polling", "")],
         |runs| {
             let gains = rows(runs.only("sim-polling").ok()?, "rows").iter();

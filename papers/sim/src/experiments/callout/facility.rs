@@ -16,7 +16,20 @@
 use softtimers_core::bsd::{Callouts, Handle};
 
 use super::delta_list::{Callout, DeltaList};
+use crate::choice::choices;
 use crate::constants::Callout as Prices;
+
+choices! {
+    /// The kernel that has a facility.
+    pub(super) enum Kernel {
+        /// A sorted list of differences.
+        Old = "old",
+        /// The wheel, by function and argument.
+        Hash = "hash",
+        /// The wheel, by handle.
+        Handles = "handles",
+    }
+}
 
 /// One facility, with the costs of Table II.
 #[derive(Debug)]
@@ -43,12 +56,11 @@ pub(super) enum Name {
 }
 
 impl Facility {
-    /// `old`, `hash` or `handles`.
-    pub(super) fn new(kernel: &str, prices: &Prices) -> Self {
+    pub(super) fn new(kernel: Kernel, prices: &Prices) -> Self {
         let structure = match kernel {
-            "old" => Structure::Old(DeltaList::default()),
-            "hash" => Structure::Hash(Callouts::new(1)),
-            _ => Structure::Handles(Callouts::new(1)),
+            Kernel::Old => Structure::Old(DeltaList::default()),
+            Kernel::Hash => Structure::Hash(Callouts::new(1)),
+            Kernel::Handles => Structure::Handles(Callouts::new(1)),
         };
         Facility { structure, prices: *prices }
     }

@@ -103,6 +103,18 @@ fn interrupts_are_held_off_the_longer_the_more_timers_by_the_list_alone() {
 
 //= CV-007 (BSD timers, "New timer algorithm")
 #[test]
+fn the_papers_wheel_has_the_next_power_of_two_of_buckets() {
+    for (outstanding, buckets) in
+        [(0, 8.0), (11, 16.0), (12, 32.0), (1_000, 1_024.0), (1_019, 1_024.0), (1_020, 2_048.0)]
+    {
+        let few = ("iterations", Setting::Count(10));
+        let found = find(&[("outstanding", Setting::Count(outstanding)), few]);
+        // The kernel's own five are among them.
+        assert_eq!(found("buckets"), buckets, "{outstanding} and five timers");
+    }
+}
+
+#[test]
 fn a_tick_looks_through_as_many_timers_as_there_are_by_buckets() {
     let buckets = [16, 64, 256, 1_024, 4_096];
     let scans = buckets.map(|buckets| {

@@ -11,24 +11,24 @@ use softtimers_poll::readings::{
 use softtimers_poll::{Factor, Preset};
 
 use super::needs;
-use super::scheme::{Scheme, Settings};
+use super::scheme::{Schemes, Settings};
+use super::source::Synthetic;
+use crate::choice::choices;
 use crate::constants::{Hip, Machine};
-use crate::{Kind, Parameter, Parameters, RunError};
+use crate::{Choice, Kind, Parameter, Parameters, RunError};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::trace("trace", "use the packets of a recording instead of synthetic ones"),
-    Parameter::choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SOURCES)
+    Parameter::choice::<Synthetic>("synthetic", "which synthetic packets; table-1: the six traces of the paper")
         .needs(needs::SYNTHETIC),
-    Parameter::choice(
+    Parameter::choice::<Reading>(
         "fitted",
         "the reading under which the traces of table-1 were fitted to Table 3: see hip-traces",
-        READINGS,
     )
     .needs(needs::PAPERS_TRACES),
-    Parameter::choice(
+    Parameter::choice::<Schemes>(
         "scheme",
         "how packets are noticed; table-3: interrupts, polling and hip; all: those and their baselines",
-        Scheme::WORDS,
     ),
     Parameter::real(
         "gamma",
@@ -59,75 +59,64 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         10,
     )
     .needs(needs::HYBRID),
-    Parameter::choice(
+    Parameter::choice::<Reading>(
         "reading",
         "when a period takes effect: loaded at a poll (section 3), or at each arrival (section 6)",
-        READINGS,
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<Option<Rounding>>(
         "rounding",
         "how a period becomes a multiple of the shortest; reading: down for counter, nearest for event",
-        &["reading", "down", "nearest", "up", "none"],
     )
     .needs(needs::ON_TICKS),
-    Parameter::choice("decides", "when the decision of eq. 4 takes effect", &["poll-end", "arrival"]).needs(needs::HYBRID),
-    Parameter::choice("grid", "start of the periods: the clock's ticks, or relative", &["clock", "relative"])
+    Parameter::choice::<Decides>("decides", "when the decision of eq. 4 takes effect").needs(needs::HYBRID),
+    Parameter::choice::<Grid>("grid", "start of the periods: the clock's ticks, or relative")
         .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<Mean>(
         "mean",
         "the mean that eq. 2 compares with: after eq. 1 or before",
-        &["updated", "previous"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<Deviation>(
         "deviation",
         "deviation of the gaps: by the variance, or by the mean error of the prediction (section 4)",
-        &["standard", "mean-error"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<FirstMean>(
         "first-mean",
         "the mean gap after a reset (not stated in the paper)",
-        &["longest", "shortest", "kept"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice("idle-gap", "whether the gap that contains a reset counts", &["counts", "skipped"])
+    Parameter::choice::<IdleGap>("idle-gap", "whether the gap that contains a reset counts")
         .needs(needs::HYBRID),
-    Parameter::choice(
+    Parameter::choice::<FirstPoll>(
         "first-poll",
         "not stated: first poll of polling, at once or after a period",
-        &["at-once", "period"],
     )
     .needs(needs::POLLING),
-    Parameter::choice(
+    Parameter::choice::<CountedFrom>(
         "counted-from",
         "not stated: a period counts from the beginning or the end of an interrupt or poll",
-        &["begin", "end"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<LatePeriod>(
         "late-period",
         "not stated: when the poll happens if an arrival makes the period shorter than the time that has passed",
-        &["next-tick", "at-once"],
     )
     .needs(needs::LATE),
-    Parameter::choice(
+    Parameter::choice::<Unrounded>(
         "unrounded",
         "not stated: a period that is not rounded counts from the interrupt or poll, or from the tick before it",
-        &["look", "tick"],
     )
     .needs(needs::UNROUNDED),
-    Parameter::choice(
+    Parameter::choice::<Estimate>(
         "estimate",
         "not stated: mean and deviation in whole nanoseconds, or in 1/4096 of one",
-        &["nanoseconds", "finer"],
     )
     .needs(needs::BY_PERIODS),
-    Parameter::choice(
+    Parameter::choice::<LookEnd>(
         "look-end",
         "not stated: a packet that arrives as an interrupt or poll ends is taken by the next one, or by this one",
-        &["next", "this"],
     ),
     Parameter::limit(
         "ring",
@@ -135,10 +124,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         1..=65_536,
         None,
     ),
-    Parameter::choice(
+    Parameter::choice::<CostsOf>(
         "costs",
         "costs: those below, of the CM-5, of EARTH-MANNA (section 5), or of a UDP socket on Linux",
-        &["table-2", "cm5", "manna", "udp"],
     ),
     Parameter::time("interrupt", "V_I: an interrupt (Table 2)", COST, PAPERS.interrupt).needs(needs::TABLE_2),
     Parameter::time("poll", "V_P: a poll (Table 2)", COST, PAPERS.poll).needs(needs::TABLE_2),
@@ -153,10 +141,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .needs(needs::TABLE_2),
     Parameter::time("soft-t-min", "shortest period of hip-soft", TIME, Settings::PAPER.soft_shortest)
         .needs(needs::HIP_SOFT),
-    Parameter::choice(
+    Parameter::choice_or::<Reading>(
         "soft-reading",
-        "the reading of hip-soft: its event is moved at each arrival, or set at a poll and left alone",
-        &["event", "counter"],
+        "the reading of hip-soft: its event is moved at each arrival (event), or set at a poll and left alone",
+        "event",
     )
     .needs(needs::HIP_SOFT),
     Parameter::time(
@@ -215,23 +203,48 @@ const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_
 /// A time of that range, or zero.
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
 
-/// The readings of the text: section 3's, section 6's.
-pub(super) const READINGS: &[&str] = &["counter", "event"];
-
-/// The packets that [`sources`](super::source::sources) knows.
-const SOURCES: &[&str] = &[
-    "table-1",
-    "t-high-1",
-    "t-high-2",
-    "t-med-1",
-    "t-med-2",
-    "t-low-1",
-    "t-low-2",
-    "constant",
-    "poisson",
-    "on-off",
-    "self-similar",
-];
+// The first two are section 3's reading of the text, and section 6's.
+choices! { Reading: "counter" => Reading::Counter, "event" => Reading::Event }
+choices! {
+    Option<Rounding>:
+    "reading" => None,
+    "down" => Some(Rounding::Down),
+    "nearest" => Some(Rounding::Nearest),
+    "up" => Some(Rounding::Up),
+    "none" => Some(Rounding::None),
+}
+choices! { Decides: "poll-end" => Decides::PollEnd, "arrival" => Decides::Arrival }
+choices! { Grid: "clock" => Grid::Clock, "relative" => Grid::Relative }
+choices! { Mean: "updated" => Mean::Updated, "previous" => Mean::Previous }
+choices! { Deviation: "standard" => Deviation::Standard, "mean-error" => Deviation::MeanError }
+choices! {
+    FirstMean: "longest" => FirstMean::Longest, "shortest" => FirstMean::Shortest, "kept" => FirstMean::Kept
+}
+choices! {
+    enum IdleGap { Counts = "counts", Skipped = "skipped" }
+}
+choices! {
+    enum FirstPoll { AtOnce = "at-once", Period = "period" }
+}
+choices! {
+    enum CountedFrom { Begin = "begin", End = "end" }
+}
+choices! {
+    enum LatePeriod { NextTick = "next-tick", AtOnce = "at-once" }
+}
+choices! {
+    enum Unrounded { Look = "look", Tick = "tick" }
+}
+choices! {
+    enum Estimate { Nanoseconds = "nanoseconds", Finer = "finer" }
+}
+choices! {
+    enum LookEnd { Next = "next", This = "this" }
+}
+choices! {
+    /// The machine whose costs a look has.
+    pub(super) enum CostsOf { Table2 = "table-2", Cm5 = "cm5", Manna = "manna", Udp = "udp" }
+}
 
 /// Returns HIP's parameters and the others', or why they cannot be combined.
 pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
@@ -240,7 +253,7 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
         return Err(RunError::new(format_args!("t-max {longest:?} is shorter than t-min {shortest:?}")));
     }
     let factor = |name| factor(parameters, name);
-    let base = preset(reading(parameters, "reading"));
+    let base = preset(parameters.choice("reading"));
     let hip = HipConfig {
         shortest,
         longest,
@@ -249,38 +262,28 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
         gamma: factor("gamma")?,
         phi: factor("phi")?,
         unsuccessful: parameters.count_u32("unsuccessful"),
-        rounding: match parameters.choice("rounding") {
-            "down" => Rounding::Down,
-            "nearest" => Rounding::Nearest,
-            "up" => Rounding::Up,
-            "none" => Rounding::None,
-            _ => base.rounding,
-        },
-        decides: pick(parameters, "decides", "arrival", Decides::Arrival, Decides::PollEnd),
-        grid: pick(parameters, "grid", "relative", Grid::Relative, Grid::Clock),
-        mean: pick(parameters, "mean", "previous", Mean::Previous, Mean::Updated),
-        deviation: pick(parameters, "deviation", "mean-error", Deviation::MeanError, Deviation::Standard),
-        first_mean: match parameters.choice("first-mean") {
-            "shortest" => FirstMean::Shortest,
-            "kept" => FirstMean::Kept,
-            _ => FirstMean::Longest,
-        },
-        idle_gap_counts: pick(parameters, "idle-gap", "skipped", false, true),
+        rounding: parameters.choice::<Option<Rounding>>("rounding").unwrap_or(base.rounding),
+        decides: parameters.choice("decides"),
+        grid: parameters.choice("grid"),
+        mean: parameters.choice("mean"),
+        deviation: parameters.choice("deviation"),
+        first_mean: parameters.choice("first-mean"),
+        idle_gap_counts: is(parameters, "idle-gap", IdleGap::Counts),
         unsaid: Unsaid {
-            first_poll_waits: parameters.choice("first-poll") == "period",
-            counts_from_end: parameters.choice("counted-from") == "end",
-            late_polls_at_once: parameters.choice("late-period") == "at-once",
-            unrounded_from_tick: parameters.choice("unrounded") == "tick",
-            finer_estimate: parameters.choice("estimate") == "finer",
+            first_poll_waits: is(parameters, "first-poll", FirstPoll::Period),
+            counts_from_end: is(parameters, "counted-from", CountedFrom::End),
+            late_polls_at_once: is(parameters, "late-period", LatePeriod::AtOnce),
+            unrounded_from_tick: is(parameters, "unrounded", Unrounded::Tick),
+            finer_estimate: is(parameters, "estimate", Estimate::Finer),
         },
         ..base
     };
     Ok(Settings {
         hip,
-        takes_at_end: parameters.choice("look-end") == "this",
+        takes_at_end: is(parameters, "look-end", LookEnd::This),
         room: parameters.limit("ring").and_then(|room| usize::try_from(room).ok()),
         soft_shortest: parameters.time("soft-t-min"),
-        soft_reading: reading(parameters, "soft-reading"),
+        soft_reading: parameters.choice("soft-reading"),
         costs: costs(parameters),
         period: parameters.time("period"),
         watchdog: parameters.time("watchdog"),
@@ -314,11 +317,6 @@ fn near(name: &str, thousandths: f64) -> f64 {
     }
 }
 
-/// The reading that a parameter names.
-pub(super) fn reading(parameters: &Parameters, name: &str) -> Reading {
-    pick(parameters, name, "event", Reading::Event, Reading::Counter)
-}
-
 /// The paper's parameters in a reading.
 pub(super) const fn preset(reading: Reading) -> HipConfig {
     match reading {
@@ -327,16 +325,16 @@ pub(super) const fn preset(reading: Reading) -> HipConfig {
     }
 }
 
-fn pick<T>(parameters: &Parameters, name: &str, word: &str, if_so: T, if_not: T) -> T {
-    if parameters.choice(name) == word { if_so } else { if_not }
+fn is<C: Choice + PartialEq>(parameters: &Parameters, name: &str, value: C) -> bool {
+    parameters.choice::<C>(name) == value
 }
 
 fn costs(parameters: &Parameters) -> Costs {
     match parameters.choice("costs") {
-        "cm5" => Costs::CM5,
-        "manna" => Costs::MANNA,
-        "udp" => Costs::UDP,
-        _ => Costs {
+        CostsOf::Cm5 => Costs::CM5,
+        CostsOf::Manna => Costs::MANNA,
+        CostsOf::Udp => Costs::UDP,
+        CostsOf::Table2 => Costs {
             interrupt: parameters.time("interrupt"),
             poll: parameters.time("poll"),
             transfer: parameters.time("transfer"),

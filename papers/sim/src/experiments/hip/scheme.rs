@@ -9,9 +9,9 @@ use softtimers_poll::{
     Preset, SpinThenBlock, Watchdog,
 };
 
-use crate::RunError;
 use crate::engine::arrivals::Arrival;
 use crate::engine::receiver::{ReceiveStats, Receiver, ReceiverEvent, Timing};
+use crate::{Choice, RunError};
 
 /// A way to notice packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,10 +41,6 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// The words of the command line: the columns of Table 3, those with all baselines, and each scheme
-    /// alone; then all other receive policies of the library.
-    pub(super) const WORDS: &[&str] = &with_others::<{ WORDS.len() + others() }>();
-
     /// In the order of tables; the first three are the paper's columns.
     pub(super) const ALL: [Scheme; 10] = [
         Scheme::Interrupts,
@@ -59,20 +55,6 @@ impl Scheme {
         Scheme::DelayBound,
     ];
 
-    /// The schemes that a word of the command line stands for.
-    pub(super) fn of_word(word: &str) -> Vec<Scheme> {
-        match word {
-            "table-3" => Scheme::ALL[..3].to_vec(),
-            "all" => Scheme::ALL.to_vec(),
-            name => {
-                let known = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
-                let other =
-                    || Scheme::WORDS.iter().find(|word| **word == name).map(|word| Scheme::Other(word));
-                known.or_else(other).into_iter().collect()
-            }
-        }
-    }
-
     /// Returns the word for this scheme alone.
     pub(super) fn name(self) -> &'static str {
         let place = Scheme::ALL.iter().position(|scheme| *scheme == self);
@@ -81,6 +63,48 @@ impl Scheme {
             (_, place) => WORDS[2 + place.unwrap_or(0)],
         }
     }
+}
+
+/// The schemes that a run compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Schemes {
+    /// The columns of Table 3.
+    Table3,
+    /// Those and all baselines.
+    All,
+    One(Scheme),
+}
+
+impl Schemes {
+    /// Returns each of them, in the order of tables.
+    pub(super) fn all(self) -> Vec<Scheme> {
+        match self {
+            Schemes::Table3 => Scheme::ALL[..3].to_vec(),
+            Schemes::All => Scheme::ALL.to_vec(),
+            Schemes::One(scheme) => vec![scheme],
+        }
+    }
+}
+
+/// Both of several, each scheme alone, then all other receive policies of the library.
+impl Choice for Schemes {
+    const WORDS: &'static [&'static str] = &with_others::<{ WORDS.len() + others() }>();
+    const VALUES: &'static [Self] = &values(with_others::<{ WORDS.len() + others() }>());
+}
+
+const fn values<const N: usize>(words: [&'static str; N]) -> [Schemes; N] {
+    let mut all = [Schemes::All; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = match at {
+            0 => Schemes::Table3,
+            1 => Schemes::All,
+            _ if at < WORDS.len() => Schemes::One(Scheme::ALL[at - 2]),
+            _ => Schemes::One(Scheme::Other(words[at])),
+        };
+        at += 1;
+    }
+    all
 }
 
 const WORDS: [&str; 12] = [

@@ -2,13 +2,12 @@
 //! ones.
 
 use softtimers_core::Trace;
-#[cfg(test)]
 use softtimers_poll::readings::Reading;
 
 use super::fit::{self, Fit};
 use super::paper::{PaperTrace, TRACES};
 use super::parameters;
-use super::traces;
+use super::traces::{self, TraceNumber};
 use crate::engine::arrivals::Bursts;
 use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
@@ -22,12 +21,11 @@ pub(crate) static HIP_TRACES: Experiment = Experiment {
               packets alone. The seven numbers of that model are those that match seven figures of Table 3 \
               best. --refit searches for them again, starting from the known ones.",
     parameters: &[
-        Parameter::choice("synthetic", "which trace", NAMES),
+        Parameter::choice::<TraceNumber>("synthetic", "which trace"),
         Parameter::count("refit", "number of tries in the search for better numbers", 0..=10_000_000, 0),
-        Parameter::choice(
+        Parameter::choice::<Reading>(
             "reading",
             "the reading of the text under which Table 3 should be reproduced: see hip",
-            parameters::READINGS,
         ),
     ],
     columns: &[
@@ -54,12 +52,10 @@ pub(crate) static HIP_TRACES: Experiment = Experiment {
     run,
 };
 
-const NAMES: &[&str] = &["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"];
-
 fn run(set: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
-    let index = traces::find(set.choice("synthetic")).unwrap_or(0);
+    let TraceNumber(index) = set.choice("synthetic");
     let (paper, tries) = (&TRACES[index], set.count_u32("refit"));
-    let reading = parameters::reading(set, "reading");
+    let reading = set.choice("reading");
     let config = parameters::preset(reading);
     let of = &set.machine().hip_traces;
     let fit = fit::fit(of, paper, traces::fitted(of, reading)[index], tries, streams, config, steps);

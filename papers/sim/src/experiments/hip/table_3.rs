@@ -2,8 +2,8 @@
 
 use super::paper::PaperTrace;
 use super::parameters::{PARAMETERS, settings};
-use super::scheme::Scheme;
-use super::source::{self, sources};
+use super::scheme::{Scheme, Schemes};
+use super::source::{self, Arriving, Synthetic, sources};
 use crate::engine::receiver::{ReceiveStats, Settling};
 use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams, Value};
 
@@ -54,14 +54,14 @@ const COLUMNS: &[Column] = &[
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let settings = settings(parameters)?;
-    let schemes = Scheme::of_word(parameters.choice("scheme"));
-    schemes.into_iter().try_for_each(|scheme| settings.check(scheme))?;
+    let schemes: Schemes = parameters.choice("scheme");
+    schemes.all().into_iter().try_for_each(|scheme| settings.check(scheme))?;
     source::check(parameters)
 }
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
-    let (settings, schemes) = (settings(parameters)?, Scheme::of_word(parameters.choice("scheme")));
+    let (settings, schemes) = (settings(parameters)?, parameters.choice::<Schemes>("scheme").all());
     let mut rows = vec![];
     for source in sources(parameters, streams)? {
         for &scheme in &schemes {
@@ -84,7 +84,11 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 
 /// Returns whether packets arrive at one rate throughout: recordings and bursts have no steady state.
 fn is_steady(parameters: &Parameters) -> bool {
-    parameters.trace("trace").is_none() && ["constant", "poisson"].contains(&parameters.choice("synthetic"))
+    parameters.trace("trace").is_none()
+        && matches!(
+            parameters.choice("synthetic"),
+            Synthetic::Arriving(Arriving::Constant | Arriving::Poisson)
+        )
 }
 
 /// All cells except the last.

@@ -12,7 +12,7 @@ mod clock_period;
 mod machine;
 
 use super::paper::{self, TRACES};
-use super::scheme::{Scheme, Settings};
+use super::scheme::{Scheme, Schemes, Settings};
 use super::{HIP, fit, traces};
 use crate::engine::arrivals::{self, Bursts, SelfSimilar, SelfSimilarConfig};
 use crate::engine::receiver::ReceiveStats;
@@ -347,7 +347,8 @@ fn the_baselines_are_what_they_are() {
 fn every_policy_of_the_library_takes_every_packet() {
     let trace = trace(0, 1);
     for (name, _) in AnyPolicy::ALL {
-        let [scheme] = Scheme::of_word(name)[..] else { panic!("{name}") };
+        let parameters = Parameters::new(HIP.parameters).with("scheme", Setting::Choice(name));
+        let Schemes::One(scheme) = parameters.choice("scheme") else { panic!("{name}") };
         let account = run(scheme, &Settings { quota: 5, ..Settings::PAPER }, &trace);
         assert_eq!((scheme.name(), account.packets()), (*name, trace.packets() as u64));
     }

@@ -8,7 +8,8 @@
 
 use softtimers_poll::readings::Reading;
 
-use super::paper::{PaperTrace, TRACES};
+use super::paper::PaperTrace;
+use crate::choice::choices;
 use crate::constants::HipTraces;
 use crate::engine::arrivals::{Bursts, Lan, Lengths};
 
@@ -20,9 +21,18 @@ pub(crate) const fn lan(of: &HipTraces, row: &PaperTrace, bursts: Bursts) -> Lan
     Lan { packets: row.packets, duration: row.duration, lengths, bursts }
 }
 
-/// The number of a trace of this name.
-pub(crate) fn find(name: &str) -> Option<usize> {
-    TRACES.iter().position(|row| row.name == name)
+/// A trace of the paper, by its number in [`TRACES`](super::paper::TRACES).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TraceNumber(pub(super) usize);
+
+choices! {
+    TraceNumber:
+    "t-high-1" => TraceNumber(0),
+    "t-high-2" => TraceNumber(1),
+    "t-med-1" => TraceNumber(2),
+    "t-med-2" => TraceNumber(3),
+    "t-low-1" => TraceNumber(4),
+    "t-low-2" => TraceNumber(5),
 }
 
 /// Returns the bursts of each trace of [`TRACES`] that reproduce Table 3 in a reading of the text: the
@@ -38,5 +48,20 @@ pub(crate) const fn fitted(of: &HipTraces, reading: Reading) -> [Bursts; 6] {
             of.event_t_low_1,
             of.event_t_low_2,
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::paper::TRACES;
+    use super::*;
+    use crate::Choice;
+
+    #[test]
+    fn a_word_names_its_trace() {
+        assert!(
+            TraceNumber::WORDS.iter().zip(TraceNumber::VALUES).all(|(word, at)| TRACES[at.0].name == *word)
+        );
+        assert_eq!(TraceNumber::WORDS.len(), TRACES.len());
     }
 }

@@ -16,6 +16,7 @@ use softtimers_core::Timestamp;
 use super::config::{Config, Consumer, Kernel};
 use super::costs::Costs;
 use super::router::Router;
+use crate::choice::choices;
 use crate::constants::Burst;
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
@@ -25,10 +26,9 @@ pub(crate) static BURST: Experiment = Experiment {
     about: "How long the first packet of a burst waits for the others (livelock paper, 4.3 and 8.2)",
     details: "Times are from a packet's arrival until a process has it (ultrix), or until it is on the wire (alpha).",
     parameters: &[
-        Parameter::choice(
+        Parameter::choice::<BurstKernel>(
             "kernel",
             "ULTRIX, or one of the Alpha's; eager is polled and breaks the rule of the active interface",
-            &["ultrix", "no-polling", "polled", "eager"],
         ),
         Parameter::count("burst", "Packets in the burst", 1..=32, 3),
         Parameter::time(
@@ -53,17 +53,33 @@ pub(crate) static BURST: Experiment = Experiment {
     run,
 };
 
+choices! {
+    /// The kernel that receives the burst.
+    enum BurstKernel {
+        /// ULTRIX on a DECstation 3100, by interrupts.
+        Ultrix = "ultrix",
+        /// The Alpha's, by interrupts.
+        NoPolling = "no-polling",
+        /// The Alpha's, by polls.
+        Polled = "polled",
+        /// The same, which loads the transmitter while it is active.
+        Eager = "eager",
+    }
+}
+
 const SEVERAL: Need =
     Need { with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 };
 
 fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
-    let kernel = parameters.choice("kernel");
+    let kernel = parameters.choice::<BurstKernel>("kernel");
     let (burst, gap) = (parameters.count_u32("burst"), parameters.time("gap"));
-    let by_ultrix = kernel == "ultrix";
-    let polls = matches!(kernel, "polled" | "eager");
-    let base = Config::new(if polls { Kernel::Polled } else { Kernel::NoPolling }, 0);
+    let by_ultrix = kernel == BurstKernel::Ultrix;
+    let base = match kernel {
+        BurstKernel::Ultrix | BurstKernel::NoPolling => Config::new(Kernel::NoPolling, 0),
+        BurstKernel::Polled | BurstKernel::Eager => Config::new(Kernel::Polled, 0),
+    };
     let machine = parameters.machine().livelock;
-    let config = Config { eager: kernel == "eager", ..base.on(parameters.hardware()) };
+    let config = Config { eager: kernel == BurstKernel::Eager, ..base.on(parameters.hardware()) };
     let router = if by_ultrix {
         Router::with_costs(
             Config { consumer: Consumer::Monitor, ..config },
@@ -88,7 +104,7 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
     };
     let paper = PAPER.iter().find(|(packets, _)| by_ultrix && *packets == burst).map(|(_, micros)| *micros);
     Ok(vec![vec![
-        kernel.into(),
+        parameters.word("kernel").into(),
         burst.into(),
         at(times.first()),
         paper.into(),

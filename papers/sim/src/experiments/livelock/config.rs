@@ -7,77 +7,54 @@ use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Quota};
 use super::costs::Costs;
 use super::generator::Spacing;
 use crate::RunError;
+use crate::choice::choices;
 use crate::constants::Livelock;
 use crate::machine::{Hardware, Priorities};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kernel {
-    /// Digital UNIX V3.2 as it was (figure 2, 6-1).
-    Unmodified,
-    /// The modified kernel configured to act like it (figure 5, 6-3).
-    NoPolling,
-    /// The modified kernel (§6.4).
-    Polled,
-    /// The earlier prototype: everything runs at the device's priority and blocks all other work (§5.3).
-    HighIpl,
-    /// Polling only by the clock: clocked interrupts (§10).
-    Clocked,
+choices! {
+    /// The kernel of the router.
+    pub(crate) enum Kernel {
+        /// Digital UNIX V3.2 as it was (figure 2, 6-1).
+        Unmodified = "unmodified",
+        /// The modified kernel configured to act like it (figure 5, 6-3).
+        NoPolling = "no-polling",
+        /// The modified kernel (§6.4).
+        Polled = "polled",
+        /// The earlier prototype: everything runs at the device's priority and blocks all other work (§5.3).
+        HighIpl = "high-ipl",
+        /// Polling only by the clock: clocked interrupts (§10).
+        Clocked = "clocked",
+    }
 }
 
 impl Kernel {
-    /// Their names on the command line, in order.
-    pub(crate) const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
-
-    /// Returns the kernel of this name; the polled one for any other name.
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "unmodified" => Kernel::Unmodified,
-            "no-polling" => Kernel::NoPolling,
-            "high-ipl" => Kernel::HighIpl,
-            "clocked" => Kernel::Clocked,
-            _ => Kernel::Polled,
-        }
-    }
-
     /// Returns whether packets are taken by a polling loop.
     pub(crate) fn polls(self) -> bool {
         matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
     }
 }
 
-/// The destination of packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Consumer {
-    /// The kernel forwards it.
-    Kernel,
-    /// A process decides whether it may be forwarded (§6.2).
-    Screend,
-    /// A process writes it down (§9).
-    Monitor,
+choices! {
+    /// The destination of packets.
+    pub(crate) enum Consumer {
+        /// The kernel forwards it.
+        Kernel = "kernel",
+        /// A process decides whether it may be forwarded (§6.2).
+        Screend = "screend",
+        /// A process writes it down (§9).
+        Monitor = "monitor",
+    }
 }
 
-/// The priority of the transmit interrupt, relative to the receive interrupt (§4.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TransmitPriority {
-    /// Both have the same priority, and the driver looks for received packets first.
-    Equal,
-    /// It waits until no received packet is left.
-    Lower,
-    /// It interrupts receiving.
-    Higher,
-}
-
-impl TransmitPriority {
-    /// Their names on the command line, in order.
-    pub(crate) const NAMES: &[&str] = &["equal", "lower", "higher"];
-
-    /// Returns the priority of this name; equal for any other name.
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "lower" => TransmitPriority::Lower,
-            "higher" => TransmitPriority::Higher,
-            _ => TransmitPriority::Equal,
-        }
+choices! {
+    /// The priority of the transmit interrupt, relative to the receive interrupt (§4.4).
+    pub(crate) enum TransmitPriority {
+        /// Both have the same priority, and the driver looks for received packets first.
+        Equal = "equal",
+        /// It waits until no received packet is left.
+        Lower = "lower",
+        /// It interrupts receiving.
+        Higher = "higher",
     }
 }
 
@@ -95,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) quota: Quota,
     /// The quota is set by [`AutoQuota`](softtimers_poll::AutoQuota), starting from `quota`.
     pub(crate) auto_quota: bool,
+    /// A turn takes its quota also if input is shut meanwhile.
+    pub(crate) runs_on: bool,
     /// Input is closed by the queue to the process.
     pub(crate) feedback: Option<FeedbackConfig>,
     /// Input is closed by the CPU time it takes.
@@ -140,6 +119,7 @@ impl Config {
             kernel,
             consumer: Consumer::Kernel,
             quota: Quota::new(5, 5),
+            runs_on: false,
             auto_quota: false,
             feedback: None,
             limit: None,

@@ -17,7 +17,10 @@ pub(crate) static FIGURES: Experiment = Experiment {
               output is counted until it is idle again. The points were read from vector plots of the \
               conference version (USENIX 1996), whose figures 6-1, 6-3, 6-4, 6-5, 6-6 and 7-1 are figures 2, \
               5, 6, 7, 9 and 10 of the journal version.",
-    parameters: &[Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]), PACKETS],
+    parameters: &[
+        Parameter::name_of("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
+        PACKETS,
+    ],
     columns: &[
         Column::words("figure", "number in the conference version"),
         Column::words("series", "which kernel, as the figure names it"),
@@ -33,7 +36,7 @@ pub(crate) static FIGURES: Experiment = Experiment {
 };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
-    let (figure, packets) = (parameters.choice("figure"), parameters.count("packets"));
+    let (figure, packets) = (parameters.word("figure"), parameters.count("packets"));
     let wanted = || points().filter(|point| point.figure == figure);
     let all = wanted().count() as u64;
     let mut rows = vec![];

@@ -35,7 +35,7 @@ pub(crate) static FIT: Experiment = Experiment {
               without the figures. With --iterations 0 nothing is fitted: the result is the distance of the \
               present machine. A fit takes minutes.",
     parameters: &[
-        Parameter::choice("leave-out", "The figure to leave out of the fit", series::FIGURES).needs(FITTED),
+        Parameter::name_of("leave-out", "The figure to leave out of the fit", series::FIGURES).needs(FITTED),
         Parameter::count("iterations", "Most iterations; 0 leaves the constants as they are", 0..=100, 12),
         PACKETS,
     ],
@@ -66,7 +66,7 @@ const FITTED: Need =
     Need { with: "iterations above zero", met: |parameters| parameters.count("iterations") > 0 };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
-    let (left_out, iterations) = (parameters.choice("leave-out"), parameters.count("iterations"));
+    let (left_out, iterations) = (parameters.word("leave-out"), parameters.count("iterations"));
     let hardware = *parameters.hardware();
     let all = series();
     let (fitted, rest): (Vec<&Series>, Vec<&Series>) = all.iter().partition(|one| one.figure != left_out);

@@ -9,30 +9,18 @@ use std::time::Duration;
 
 use softtimers_core::{Random, Timestamp, Trace};
 
+use crate::choice::choices;
 use crate::constants::Livelock;
 
-/// The spacing of packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Spacing {
-    /// All gaps are the same.
-    Even,
-    /// Each is up to a quarter longer or shorter than their mean, all equally likely: a loop that sends.
-    Varied,
-    /// Random, as from many sources: the part of a gap beyond the wire time is exponential.
-    Random,
-}
-
-impl Spacing {
-    /// Their names on the command line.
-    pub(crate) const NAMES: &[&str] = &["varied", "even", "random"];
-
-    /// Returns the spacing of this name; varied for any other name.
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "even" => Spacing::Even,
-            "random" => Spacing::Random,
-            _ => Spacing::Varied,
-        }
+choices! {
+    /// The spacing of packets.
+    pub(crate) enum Spacing {
+        /// Each gap is up to a quarter longer or shorter than their mean, all equally likely: a loop that sends.
+        Varied = "varied",
+        /// All gaps are the same.
+        Even = "even",
+        /// Random, as from many sources: the part of a gap beyond the wire time is exponential.
+        Random = "random",
     }
 }
 

@@ -72,7 +72,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let quota = found.quota.map_or(parameters.limit("quota"), |quota| Some(quota.into()));
     let delivered = found.delivered.max(1) as f64;
     Ok(vec![vec![
-        parameters.choice("kernel").into(),
+        parameters.word("kernel").into(),
         if config.kernel.polls() {
             quota.map_or(Value::Without("none"), Value::from)
         } else {

@@ -65,7 +65,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     };
     let quota_of_none = config.kernel.polls() && config.quota.receive() == u32::MAX;
     Ok(vec![vec![
-        parameters.choice("kernel").into(),
+        parameters.word("kernel").into(),
         search.found().into(),
         (!quota_of_none).then(|| closed.loss_free()).into(),
         curve.peak.into(),

@@ -296,11 +296,11 @@ impl Router {
 
     fn dispatch(&mut self) {
         match self.cpu.dispatch(self.engine.now()) {
-            Dispatched::Runs(time, attempt) => self.engine.at(time, RouterEvent::Work(attempt)),
+            Dispatched::Runs(time, attempt) => self.engine.only_at(time, RouterEvent::Work(attempt)),
             Dispatched::Idle if self.config.kernel.polls() => {
                 self.polling_idles();
                 if let Dispatched::Runs(time, attempt) = self.cpu.dispatch(self.engine.now()) {
-                    self.engine.at(time, RouterEvent::Work(attempt));
+                    self.engine.only_at(time, RouterEvent::Work(attempt));
                 }
             }
             Dispatched::Idle | Dispatched::Unchanged | Dispatched::Endless => {}

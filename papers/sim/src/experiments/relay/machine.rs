@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use softtimers_core::{Histogram, Random, Timestamp};
 
+use crate::choice::choices;
 use crate::engine::{Engine, Steps, Streams};
 
-/// Where the kernel receives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Receiving {
-    /// On another CPU for each poller.
-    Other,
-    /// On the poller's CPU, before all other work.
-    Same,
+choices! {
+    /// Where the kernel receives.
+    pub(super) enum Receiving {
+        /// On another CPU for each poller.
+        Other = "other",
+        /// On the poller's CPU, before all other work.
+        Same = "same",
+    }
 }
 
 /// The costs.

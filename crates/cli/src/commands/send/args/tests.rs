@@ -42,7 +42,6 @@ fn defaults_are_filled_in() {
     assert_eq!(config["burst_interval_ns"], 22_500);
     assert_eq!(config["catch_up_ns"], 10_000_000);
     assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
-    assert_eq!(config["clock"], "monotonic");
 }
 
 #[test]
@@ -198,7 +197,6 @@ fn contradictions_are_refused() {
             "127.0.0.1:9 --rate 1kpps --quantum 1ms --no-gso",
             "--no-gso: allowed with a --quantum of 2 datagrams or more; 1ms here is 1",
         ),
-        ("127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel", "--timer kernel goes by the kernel's clock"),
         ("127.0.0.1:9 --rate 1kpps --flows 2 --timer tick", "only --flows 1 is allowed with --timer tick"),
         ("127.0.0.1:9 --rate 1kpps --timer tick --pattern poisson", "--pattern poisson does not"),
         ("127.0.0.1:9 --rate 1kpps --timer loop --disable-source send", "only --timer soft"),

@@ -8,6 +8,7 @@
 //!       ◀─stdout: how it ended ──────────     └── stdin ends: kills it
 //! ```
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -18,10 +19,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Interface, lay};
-use softtimers_wan::inside::{ENDS, FAR, NAME_SERVER, NEAR};
+use softtimers_wan::inside::{ENDS, FAR, FAR_V6, NAME_SERVER, NEAR, NEAR_V6};
 
-use super::myself;
-use super::roles::{last_words, wait_for};
+use super::{myself, wait_for};
 use crate::run::output::say;
 
 /// The helper, and in the end its gateway.
@@ -34,23 +34,34 @@ pub(super) struct Gateway {
     pub(super) name: &'static str,
     /// Its process, which may outlive the helper.
     process: Option<OwnedFd>,
+    /// Without it, programs inside would try in vain.
+    outside_has_v6: bool,
 }
 
 /// A gateway program.
 struct Kind {
     name: &'static str,
-    words: fn(process: u32, loopback: bool) -> Vec<String>,
+    words: fn(process: u32, loopback: bool, v6: bool) -> Vec<String>,
+    /// Whether it carries IPv6 from and to the addresses here.
+    has_v6: bool,
 }
 
 /// The programs, the faster one first.
-const KINDS: [Kind; 2] =
-    [Kind { name: "pasta", words: pasta }, Kind { name: "slirp4netns", words: slirp4netns }];
+const KINDS: [Kind; 2] = [
+    Kind { name: "pasta", words: pasta, has_v6: true },
+    Kind { name: "slirp4netns", words: slirp4netns, has_v6: false },
+];
 
-fn pasta(process: u32, loopback: bool) -> Vec<String> {
+fn pasta(process: u32, loopback: bool, v6: bool) -> Vec<String> {
     let words = format!(
-        "pasta --foreground --quiet --ipv4-only --no-dhcp --ns-ifname {} --address {NEAR} --netmask 24 --gateway {FAR} \
+        "pasta --foreground --quiet {} --no-dhcp --ns-ifname {} --address {NEAR} --netmask 24 --gateway {FAR} \
          --dns-forward {NAME_SERVER} --tcp-ports none --udp-ports none --tcp-ns none --udp-ns none {} \
          --userns /proc/{process}/ns/user --netns /proc/{process}/ns/net {}",
+        if v6 {
+            format!("--no-ra --no-dhcpv6 --address {NEAR_V6} --gateway {FAR_V6}")
+        } else {
+            "--ipv4-only".to_owned()
+        },
         ENDS[1],
         if loopback { "" } else { "--no-map-gw" },
         // Otherwise it becomes nobody, who may not enter root's namespaces.
@@ -59,7 +70,7 @@ fn pasta(process: u32, loopback: bool) -> Vec<String> {
     words.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-fn slirp4netns(process: u32, loopback: bool) -> Vec<String> {
+fn slirp4netns(process: u32, loopback: bool, _: bool) -> Vec<String> {
     let words = format!(
         "slirp4netns --exit-fd=0 --mtu=1500 {} --netns-type=path --userns-path=/proc/{process}/ns/user /proc/{process}/ns/net {}",
         if loopback { "" } else { "--disable-host-loopback" },
@@ -81,24 +92,34 @@ impl Gateway {
         let mut helper = helper.spawn().map_err(broke_off)?;
         let (orders, ends) = (helper.stdin.take(), helper.stdout.take());
         let ends = ends.ok_or_else(|| broke_off(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Gateway { helper, orders, ends: BufReader::new(ends), name: "", process: None })
+        let (ends, outside_has_v6) = (BufReader::new(ends), outside_has_v6());
+        Ok(Gateway { helper, orders, ends, name: "", process: None, outside_has_v6 })
     }
 
-    /// Makes the first gateway that works create its interface in this network.
+    /// Asks the helper to run the first program, which takes its time, while the networks are set up.
+    pub(super) fn order(&mut self, loopback: bool) -> io::Result<()> {
+        self.order_one(&KINDS[0], loopback)
+    }
+
+    /// Waits until the first gateway that works has created its interface in this network; the first was `ordered`.
+    ///
+    /// Returns whether it carries IPv6, too.
     ///
     /// # Errors
     /// A message that names what is missing, or why none of them works.
-    pub(super) fn bring_up(&mut self, loopback: bool) -> Result<(), Failure> {
-        let mut tried = Vec::new();
-        for Kind { name, words } in KINDS {
-            let order = words(std::process::id(), loopback).join(" ") + "\n";
-            match self.try_one(&order).and_then(|()| lay::switch_on(ENDS[1])) {
+    pub(super) fn bring_up(&mut self, ordered: io::Result<()>, loopback: bool) -> Result<bool, Failure> {
+        let (mut tried, mut ordered) = (Vec::new(), Some(ordered));
+        for kind in &KINDS {
+            let Kind { name, has_v6, .. } = *kind;
+            let has_v6 = has_v6 && self.outside_has_v6;
+            let order = ordered.take().unwrap_or_else(|| self.order_one(kind, loopback));
+            match order.and_then(|()| self.await_interface()).and_then(|()| lay::switch_on(ENDS[1])) {
                 Ok(()) => {
                     self.name = name;
                     tried
                         .iter()
                         .for_each(|why| say(format_args!("softtimers: {why}; {name} is taken instead")));
-                    return Ok(());
+                    return Ok(has_v6);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tried.push(format!("{name}: {error}")),
@@ -119,6 +140,11 @@ impl Gateway {
         self.ends.get_ref().as_fd()
     }
 
+    /// Has it end, which takes the kernel its time; dropping waits for that.
+    pub(super) fn dismiss(&mut self) {
+        drop(self.orders.take());
+    }
+
     /// Returns how it has ended; to be called when that is known.
     pub(super) fn last_words(&mut self) -> String {
         let mut line = String::new();
@@ -129,10 +155,13 @@ impl Gateway {
         }
     }
 
-    fn try_one(&mut self, order: &str) -> io::Result<()> {
-        if let Some(orders) = &mut self.orders {
-            orders.write_all(order.as_bytes())?;
-        }
+    fn order_one(&mut self, kind: &Kind, loopback: bool) -> io::Result<()> {
+        let words = (kind.words)(std::process::id(), loopback, kind.has_v6 && self.outside_has_v6);
+        let Some(orders) = &mut self.orders else { return Ok(()) };
+        orders.write_all((words.join(" ") + "\n").as_bytes())
+    }
+
+    fn await_interface(&mut self) -> io::Result<()> {
         for _ in 0..LOOKS {
             if Interface::named(ENDS[1]).is_ok() {
                 return Ok(());
@@ -143,8 +172,9 @@ impl Gateway {
                 self.ends.read_line(&mut line)?;
                 let line = line.trim();
                 if let Some(process) = line.strip_prefix(STARTED).and_then(|id| id.parse().ok()) {
-                    let process = Pid::from_raw(process).map(|id| pidfd_open(id, PidfdFlags::empty()));
-                    self.process = process.transpose()?;
+                    // One that has ended already says why in its next line.
+                    self.process =
+                        Pid::from_raw(process).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
                     continue;
                 }
                 return Err(match line {
@@ -159,14 +189,24 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        drop(self.orders.take());
-        // The helper ends with its stdin.
+        self.dismiss();
+        // The helper reaps the gateway, and ends with its stdin.
         let _ = self.helper.wait();
-        // Unless it was killed: then the gateway still runs, and pasta would stay.
+        // Unless the helper was killed: then pasta would stay.
         if let Some(process) = &self.process {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
     }
+}
+
+/// Says whether this thread's network has a default route of IPv6.
+fn outside_has_v6() -> bool {
+    let routes = fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    routes.lines().any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        // A route to nowhere is one of lo.
+        fields.get(1) == Some(&"00") && fields.last() != Some(&"lo")
+    })
 }
 
 /// The helper's answer for a program that is not installed.
@@ -174,8 +214,8 @@ const MISSING: &str = "missing";
 /// Its answer for a running program, before the process id.
 const STARTED: &str = "started ";
 const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
-const LOOKS: u32 = 1_000;
-const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const LOOKS: u32 = 5_000;
+const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// The helper: runs the programs that stdin names, one at a time, until stdin ends.
 ///
@@ -241,6 +281,16 @@ fn watch(child: &mut Child) -> io::Result<Option<String>> {
         said.extend(&some[..read]);
         let old = said.len().saturating_sub(MOST_WORDS);
         said.drain(..old);
+    }
+}
+
+/// Returns what a gateway's process printed before it ended.
+fn last_words(child: &mut Child, said: &[u8]) -> String {
+    let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+    let said = String::from_utf8_lossy(said);
+    match said.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{status}: {}", line.trim()),
+        None => status,
     }
 }
 

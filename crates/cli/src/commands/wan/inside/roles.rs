@@ -3,16 +3,14 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Subcommand;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
@@ -21,8 +19,7 @@ use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambien
 use softtimers_linux::namespace::{unshare_mounts, unshare_processes};
 use softtimers_measure::failure::Failure;
 
-use super::gateway;
-use super::myself;
+use super::{gateway, myself, wait_for};
 use crate::run::output::say;
 
 /// A role of a helper. Each ends with its stdin, whose other end `wan` holds.
@@ -36,7 +33,7 @@ pub(crate) enum Role {
     Command {
         /// Names that are known there: NAME=ADDRESS
         #[arg(long = "name", value_parser = name)]
-        names: Vec<(String, Ipv4Addr)>,
+        names: Vec<(String, IpAddr)>,
         /// The name server
         #[arg(long)]
         dns: Option<Ipv4Addr>,
@@ -48,7 +45,7 @@ pub(crate) enum Role {
     Gateway,
 }
 
-fn name(text: &str) -> Result<(String, Ipv4Addr), String> {
+fn name(text: &str) -> Result<(String, IpAddr), String> {
     let (name, address) = text.split_once('=').ok_or("NAME=ADDRESS")?;
     Ok((name.to_owned(), address.parse().map_err(|error| format!("{address}: {error}"))?))
 }
@@ -95,31 +92,8 @@ fn reap() -> io::Result<()> {
     }
 }
 
-/// Waits until one of these is readable or closed, and returns which.
-pub(super) fn wait_for(sources: &[BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
-    let mut waited: Vec<PollFd<'_>> =
-        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
-    loop {
-        match poll(&mut waited, None) {
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(waited.iter().map(|source| !source.revents().is_empty()).collect()),
-        }
-    }
-}
-
-/// Returns what a gateway's process printed before it ended.
-pub(super) fn last_words(child: &mut Child, said: &[u8]) -> String {
-    let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-    let said = String::from_utf8_lossy(said);
-    match said.lines().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => format!("{status}: {}", line.trim()),
-        None => status,
-    }
-}
-
 /// Becomes the command, as the user and without this helper's privileges; otherwise returns a shell's exit code.
-fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[OsString]) -> ExitCode {
+fn become_command(names: &[(String, IpAddr)], dns: Option<Ipv4Addr>, words: &[OsString]) -> ExitCode {
     if let Err(error) = mount_names(names, dns) {
         let known: String = names.iter().map(|(name, address)| format!("; {name} is {address}")).collect();
         say(format_args!("softtimers: names inside: {error}{known}"));
@@ -135,7 +109,7 @@ fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[
 
 /// Creates private mounts in which `/etc/hosts` has the names, `/etc/resolv.conf` the name server, and `/proc` the
 /// processes inside.
-fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Result<()> {
+fn mount_names(names: &[(String, IpAddr)], dns: Option<Ipv4Addr>) -> io::Result<()> {
     unshare_mounts()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let hosts = (!names.is_empty()).then(|| {

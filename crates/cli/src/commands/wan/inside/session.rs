@@ -62,12 +62,20 @@ impl Session {
         enter_user_namespace().map_err(|why| Failure::not_possible(format_args!("-- CMD: {why}")))?;
         let refused = |error: io::Error| Failure::not_possible(format_args!("-- CMD: {error}"));
         let networks = Networks::make(plan.peer.is_some()).map_err(refused)?;
-        if let Some(gateway) = &mut gateway {
-            gateway.bring_up(plan.host_loopback)?;
+        // Gateway and init begin while the networks are set up.
+        let ordered = gateway.as_mut().map(|gateway| gateway.order(plan.host_loopback));
+        let not_started = |error| Failure::broke_off("starting the init of the processes inside", &error);
+        let keeper = pass_right_to_mount().and_then(|()| Keeper::start()).map_err(not_started)?;
+        networks.lay().map_err(refused)?;
+        let has_v6 = gateway
+            .as_mut()
+            .zip(ordered)
+            .map(|(gateway, ordered)| gateway.bring_up(ordered, plan.host_loopback));
+        if has_v6.transpose()? == Some(true) {
+            // Without it, IPv4 remains.
+            let _ = networks.add_v6();
         }
-        let keeper = pass_right_to_mount().and_then(|()| Keeper::start());
-        let keeper = keeper
-            .map_err(|error| Failure::broke_off("starting the init of the processes inside", &error))?;
+        let keeper = Keeper::ready(keeper).map_err(not_started)?;
         let networks = Some(networks);
         let other_end = gateway.as_ref().map_or("peer", |gateway| gateway.name);
         Ok(Session {
@@ -190,6 +198,9 @@ impl Session {
     pub(crate) fn end(&mut self) {
         // A command that has to be killed now has no exit code of its own.
         self.ended();
+        if let Some(gateway) = &mut self.gateway {
+            gateway.dismiss();
+        }
         let mut children: Vec<Child> = self.command.take().into_iter().collect();
         if let Some(mut peer) = self.peer.take() {
             if matches!(peer.try_wait(), Ok(None)) {
@@ -220,9 +231,12 @@ impl Drop for Session {
 }
 
 impl Keeper {
-    fn start() -> io::Result<Self> {
-        let mut child =
-            myself("keeper").process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    /// Starts its process, which ends with its stdin.
+    fn start() -> io::Result<Child> {
+        myself("keeper").process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    }
+
+    fn ready(mut child: Child) -> io::Result<Self> {
         let stdin = child.stdin.take();
         match Keeper::processes(&mut child) {
             Ok(processes) => Ok(Keeper { child, stdin, processes }),

@@ -56,6 +56,7 @@ impl ProxiesPlan {
                 paths,
                 overheads: [Way::Up, Way::Down].map(|way| overhead_given(args, way)),
                 public: args.public,
+                coalesce: args.coalesce,
                 clients: args.clients.clone(),
                 seed: args.seed.unwrap_or_else(any_seed),
             },

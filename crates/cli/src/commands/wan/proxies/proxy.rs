@@ -8,8 +8,8 @@ use softtimers_wan::tcp::StreamConfig;
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::{Change, PathConfig, Probability, Wan, Way};
 
-use super::super::carrier::{Ends, datagrams, overhead, streams};
 use super::super::control::{Request, request};
+use super::super::ends::{Ends, datagrams, overhead, streams};
 use super::fields::{Attributes, Protocol, ProxyFields};
 use super::refusal::{Refusal, bad, gone, refuse};
 use super::registry::Defaults;
@@ -111,8 +111,8 @@ impl Proxy {
                 Ends::Tcp(StreamConfig { ends_refused_in_order: true, ..config })
             }
             ProxyEnds::Interfaces(interfaces) => {
-                let interfaces = interfaces.clone();
-                Ends::Interfaces(BridgeConfig { interfaces, take: false, own: false })
+                let coalesce = defaults.coalesce;
+                Ends::Interfaces(BridgeConfig { coalesce, ..BridgeConfig::between(interfaces.clone()) })
             }
         }
     }

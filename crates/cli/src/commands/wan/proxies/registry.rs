@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub(crate) struct Defaults {
     pub(crate) overheads: [Option<u32>; 2],
     /// Whether they may listen where other machines can reach them.
     pub(crate) public: bool,
+    /// The time by which segments may be late to leave as one frame.
+    pub(crate) coalesce: Duration,
     pub(crate) clients: ClientArgs,
     pub(crate) seed: u64,
 }

@@ -7,7 +7,7 @@ use softtimers::{Clock, Monotonic};
 use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::{BridgeConfig, Claimed};
 
-use super::super::carrier::failure;
+use super::super::ends::failure;
 use super::super::lateness::too_late;
 use super::control::attend;
 use super::fields::{Protocol, ProxyFields};
@@ -140,7 +140,8 @@ impl Proxies {
                 return Err(refused(format!("another proxy has the interface {again}")));
             }
             taken.extend(interfaces.clone());
-            let claimed = Claimed::new(&BridgeConfig { interfaces, take: self.plan.take, own: false });
+            let (take, coalesce) = (self.plan.take, self.plan.defaults.coalesce);
+            let claimed = Claimed::new(&BridgeConfig { take, coalesce, ..BridgeConfig::between(interfaces) });
             claimed.map(Some).map_err(|problem| failure(&flag_and_name(fields), &problem))
         };
         self.plan.proxies.iter().map(&mut claim).collect()

@@ -5,18 +5,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::http::{self, Answers, Limits, Server, Stage};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use softtimers::{Clock, Monotonic};
-use softtimers_run::http::{self, Answers, Limits, Server, Stage};
+use softtimers_run::exposition::CONTENT_TYPE as TEXT;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::answer::{Answer, Asked, TOO_LONG, answer};
+use super::exposition::exposition;
 use super::registry::Registry;
 
 /// The listener of the API.
@@ -68,7 +70,17 @@ impl Desk {
 
 impl Answers for Desk {
     async fn answer(&self, request: Request<Incoming>, stage: &Stage) -> http::Answer {
-        response(respond(request, self, stage).await)
+        let (is_read, is_metrics) = (request.method() == Method::GET, request.uri().path() == "/metrics");
+        if !is_metrics || stranger(request.headers()).is_some() {
+            return response(respond(request, self, stage).await);
+        }
+        stage.has_asked();
+        if !is_read {
+            return response(refused(405, "this method is not allowed here"));
+        }
+        let mut response = Response::new(Full::new(exposition(&self.registry().report()).into()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
+        response
     }
 }
 
@@ -210,7 +222,14 @@ mod tests {
             answers_per_prefix: ClientLimits::default().answers_per_prefix,
         };
         let (paths, overheads) = (Default::default(), [None; 2]);
-        let registry = Registry::new(Defaults { paths, overheads, public: false, clients, seed: 1 });
+        let registry = Registry::new(Defaults {
+            paths,
+            overheads,
+            public: false,
+            coalesce: Duration::ZERO,
+            clients,
+            seed: 1,
+        });
         // Practically no time-outs, so that only places matter.
         Desk { patience: Duration::from_secs(3_600), ..Desk::new(Arc::new(Mutex::new(registry))) }
     }

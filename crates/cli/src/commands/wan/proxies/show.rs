@@ -1,9 +1,9 @@
 //! The report of several proxies: the keys of `softtimers.wan-proxies/1`.
 
 use serde::Serialize;
-use softtimers_wan::Way;
+use softtimers_wan::{Relay, Way};
 
-use super::super::carrier::Carrier;
+use super::super::ends::reports;
 use super::super::show::{ClientsReport, DirectionReport, InterfacesReport};
 use super::run::Proxies;
 use crate::run::grid::Grid;
@@ -71,18 +71,18 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn from_carrier(carrier: &Carrier) -> Self {
-        let direction = |way| {
-            DirectionReport::from_counts(&carrier.path(way), &carrier.counters(way), carrier.measured(way))
-        };
-        let bytes = |way| carrier.counters(way).delivered_bytes;
+    pub(crate) fn from_relay(relay: &Relay) -> Self {
+        let direction =
+            |way| DirectionReport::from_counts(&relay.path(way), &relay.counters(way), relay.measured(way));
+        let bytes = |way| relay.counters(way).delivered_bytes;
+        let (clients, interfaces) = reports(relay);
         Carried {
             up: direction(Way::Up),
             down: direction(Way::Down),
             up_bytes: bytes(Way::Up),
             down_bytes: bytes(Way::Down),
-            clients: carrier.clients(),
-            interfaces: carrier.interfaces(),
+            clients,
+            interfaces,
         }
     }
 }

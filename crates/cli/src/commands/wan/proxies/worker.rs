@@ -10,9 +10,9 @@ use std::time::Duration;
 use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::Claimed;
 use softtimers_wan::toxic::Dose;
-use softtimers_wan::{Ended, PathConfig, WanBuilder, Way};
+use softtimers_wan::{Ended, PathConfig, Relay, WanBuilder, Way};
 
-use super::super::carrier::{Carrier, Ends};
+use super::super::ends::{Ends, carry, failure, short_slices};
 use super::show::Carried;
 use crate::run::output::say;
 
@@ -63,19 +63,21 @@ impl Worker {
         // The relay's loop belongs to its thread.
         let thread = thread.spawn(move || {
             let taken = match claimed {
-                Some(claimed) => Carrier::between(claimed, path, "the interfaces"),
-                None => Carrier::start(&ends, path),
+                Some(claimed) => {
+                    Relay::between(claimed, path).map_err(|problem| failure("the interfaces", &problem))
+                }
+                None => ends.open(path),
             };
-            let watched = taken.and_then(|mut carrier| {
-                carrier.watch(&rings, 0).map_err(no_start)?;
-                Ok((carrier.config(&ends).listen, carrier))
+            let watched = taken.and_then(|mut relay| {
+                relay.watch(&rings, 0).map_err(no_start)?;
+                Ok((ends.config(&relay).listen, relay))
             });
-            let (told, carrier) = match watched {
-                Ok((listen, carrier)) => (Ok(listen), Some(carrier)),
+            let (told, relay) = match watched {
+                Ok((listen, relay)) => (Ok(listen), Some(relay)),
                 Err(failure) => (Err(failure), None),
             };
             let _ = tell.send(told);
-            let Some(Err(failure)) = carrier.map(|carrier| carry(carrier, &rings, &given)) else { return };
+            let Some(Err(failure)) = relay.map(|relay| carry_out(relay, &rings, &given)) else { return };
             say(format_args!("softtimers: proxy {name:?} has ended: {failure}"));
         });
         let thread = Some(thread.map_err(no_start)?);
@@ -113,13 +115,14 @@ impl Drop for Worker {
 }
 
 /// Carries, and carries out orders, until it is told to stop.
-fn carry(
-    mut carrier: Carrier,
+fn carry_out(
+    mut relay: Relay,
     mut rings: &UnixStream,
     orders: &Receiver<(Order, Sender<Answer>)>,
 ) -> Result<(), Failure> {
+    let _slices = short_slices();
     loop {
-        match carrier.run(None)? {
+        match carry(&mut relay, None)? {
             Ended::Watched(_) => {}
             Ended::Time => continue,
         }
@@ -128,19 +131,19 @@ fn carry(
         for (order, answer) in orders.try_iter() {
             match order {
                 Order::Look => {}
-                Order::Toxics(way, doses) => carrier.set_toxics(way, doses),
+                Order::Toxics(way, doses) => relay.set_toxics(way, doses),
                 Order::Path(way, path) => {
                     // It has been checked.
-                    let _ = carrier.set(way, *path);
+                    let _ = relay.set(way, *path);
                 }
                 Order::Stop => {
-                    let carried = Carried::from_carrier(&carrier);
-                    drop(carrier);
+                    let carried = Carried::from_relay(&relay);
+                    drop(relay);
                     let _ = answer.send(carried);
                     return Ok(());
                 }
             }
-            let _ = answer.send(Carried::from_carrier(&carrier));
+            let _ = answer.send(Carried::from_relay(&relay));
         }
         if is_over {
             return Ok(());

@@ -13,7 +13,7 @@ use super::Inside;
 use crate::wheel::record::Record;
 use crate::wheel::terms::{Key, Sequence, Terms};
 use crate::wheel::tests::{BELOW_WRAP, MOST_FETCHED, Random};
-use crate::wheel::{Pop, Wheel};
+use crate::wheel::{Step, Wheel};
 
 /// An owner of a wheel, whose choices are drawn.
 pub(super) struct Program {
@@ -227,12 +227,12 @@ impl Program {
         }
         let before = self.wheel.touched;
         let more = match self.wheel.pop(limit) {
-            Pop::Timer(timer) => {
+            Step::Fired(timer) => {
                 self.take(timer, limit);
                 true
             }
-            Pop::More => true,
-            Pop::Idle => {
+            Step::MoreWork => true,
+            Step::Done => {
                 self.assert_none_left(limit);
                 self.wheel.tidy(limit.due)
             }

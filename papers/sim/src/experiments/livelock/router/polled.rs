@@ -286,7 +286,8 @@ impl Router {
 
     fn next_packet(&mut self, quota: u32, taken: u32) {
         let now = self.engine.now();
-        let packet = if taken < quota && self.polled.open(now) { self.ring.pop() } else { None };
+        let goes_on = taken < quota && (self.config.runs_on || self.polled.open(now));
+        let packet = if goes_on { self.ring.pop() } else { None };
         if let Some(packet) = packet {
             self.polled.step = Step::Packet(quota, taken + 1, packet, Stage::Input);
             let monitor = self.config.consumer == Consumer::Monitor;

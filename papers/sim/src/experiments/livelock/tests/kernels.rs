@@ -209,6 +209,11 @@ fn a_monitor_captures_more_with_feedback() {
         // Losses without feedback are at the filter's queue.
         assert_eq!(without.drops.ring, 0, "{rate}");
     }
+    // With feedback the paper loses them there, too, and hardly any at the interface (§9): so it is where the turn that closes
+    // input takes its quota. A turn that ends leaves all of them to the interface.
+    let [ends, runs_on] = [false, true].map(|runs_on| run(Config { rate: 9_000, runs_on, ..disk }).drops);
+    assert!(ends.process == 0 && ends.ring > 0, "{ends:?}");
+    assert!(runs_on.process > 0 && runs_on.ring == 0, "{runs_on:?}");
     // To the null device nothing is lost up to where the paper's generator ends.
     let config = Config {
         process: Some((Duration::from_micros(20), Duration::from_micros(22))),
@@ -219,6 +224,14 @@ fn a_monitor_captures_more_with_feedback() {
     assert!(null.delivered as f64 > 0.99 * null.arrived as f64);
     let at_9000 = capture(9_000, true);
     assert!((at_9000.rate(at_9000.delivered) / 7_700.0 - 1.0).abs() < 0.05);
+}
+
+/// Figure 9 is flat without a quota: for screend a turn ends when input is closed.
+#[test]
+fn a_turn_that_ran_on_would_livelock_without_a_quota() {
+    let config = |runs_on| Config { runs_on, ..with_feedback(polled(u32::MAX, 9_000)) };
+    let [ends, runs_on] = [false, true].map(|runs_on| output(config(runs_on)));
+    assert!(ends > 2_700.0 && runs_on < 0.5 * ends, "{ends} {runs_on}");
 }
 
 #[test]

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""What `softtimers pace` leaves to others on its path, and what a byte costs the CPUs.
+
+Beside: a long transfer by CUBIC, and on the same path a server that answers a request of 1,000 packets each second, on a
+connection of its own: by CUBIC, by BBR where the kernel has it, and by CUBIC under `pace` with the whole rate and with
+half of it. The share that the long transfer keeps is its bytes beside the paced server over its bytes beside the other.
+
+Cost: one transfer after the other, each on a connection of its own; the time that the CPUs were not idle, less that of
+the emulator's process and of whatever else runs, for each byte. Both ends are in it.
+
+A round is measured in turn by each kind, and a figure is a median: of the rounds, or of the rounds' shares. The file keeps
+the rounds, and a run adds to those of a file with the same name, so they may be measured in parts.
+
+Needs root, `ip` and nsenter, as rig.py, whose hosts these are:
+
+    sudo python3 bench/tcp/beside.py --softtimers target/release/softtimers --json FILE
+"""
+import argparse, json, os, socket, statistics, subprocess, sys, threading, time
+
+import rig
+
+SECONDS = 12
+EVERY = 1.0
+PACKETS = 1000
+LONG = rig.PORT + 1
+
+
+def emulator(options, rate, rtt, queue):
+    words = ["wan", "--json", "--ifaces", "w0,w1", "--rtt", rtt, "--rate", rate, "--queue", queue]
+    wan = subprocess.Popen(rig.at(rig.MIDDLE, "nice", "-n", "-20", options.softtimers, *words),
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(1)
+    return wan
+
+
+def server(options, port, pace, control=()):
+    own = [sys.executable, os.path.abspath(rig.__file__), "--serve", str(port), *control]
+    words = [options.softtimers, "pace", *pace, "--"] if pace else []
+    return subprocess.Popen(rig.at(rig.SERVER, *words, *own), stderr=subprocess.DEVNULL)
+
+
+def end(*processes):
+    for process in processes:
+        process.terminate()
+        process.wait()
+
+
+def client(*words):
+    own = [sys.executable, os.path.abspath(__file__), *map(str, words)]
+    return json.loads(subprocess.run(rig.at(rig.CLIENT, *own), check=True, capture_output=True, text=True).stdout)
+
+
+def read(connection, wanted):
+    """Asks for so many bytes, and returns how many seconds they took."""
+    began = time.monotonic()
+    connection.sendall(b"%d" % wanted)
+    while wanted > 0 and (got := len(connection.recv(1 << 20))):
+        wanted -= got
+    return time.monotonic() - began
+
+
+def ask_beside(seconds):
+    """The client: the bytes of the long transfer, and the median answer beside it."""
+    counted, times = [0], []
+    with rig.connect(LONG) as long:
+        long.sendall(b"%d" % (1 << 40))
+        until = time.monotonic() + seconds
+
+        def count():
+            long.settimeout(1)
+            while time.monotonic() < until:
+                try:
+                    counted[0] += len(long.recv(1 << 20))
+                except TimeoutError:
+                    pass
+        counter = threading.Thread(target=count)
+        counter.start()
+        while time.monotonic() + EVERY < until:
+            with rig.connect() as short:
+                times.append(read(short, PACKETS * rig.PACKET))
+            time.sleep(max(0, EVERY - times[-1]))
+        counter.join()
+    print(json.dumps({"bytes": counted[0], "answer": sorted(times)[len(times) // 2], "answers": len(times)}))
+
+
+def beside(options, path):
+    """Returns a round of each kind."""
+    rate, rtt, queue = path
+    half = f"{float(rate.removesuffix('Mbit')) / 2:g}Mbit"
+    kinds = [("CUBIC", None), *([("BBR", None)] if rig.has_bbr() else []), ("pace", ["--rate", rate]),
+             ("pace, half the rate", ["--rate", half])]
+    for kind, pace in kinds:
+        rig.choose("cubic")
+        wan = emulator(options, rate, rtt, queue)
+        servers = [server(options, rig.PORT, pace, ["bbr"] if kind == "BBR" else []), server(options, LONG, None)]
+        rig.wait_for(rig.PORT, LONG)
+        found = client("--ask-beside", options.seconds)
+        end(*servers, wan)
+        yield [name_of(path), kind, found["bytes"] * 8 / options.seconds / 1e6, found["answer"], found["answers"]]
+
+
+def name_of(path):
+    return f"{path[0]}, {path[1]}, queue of {path[2].removesuffix('packets')}"
+
+
+def busy(emulator):
+    """Ticks that the CPUs were not idle, and those of each process that is not of this measurement: the emulator, and whatever
+    else runs on the machine."""
+    fields = list(map(int, open("/proc/stat").readline().split()[1:]))
+    others = {}
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = open(f"/proc/{process}/stat").read().rsplit(") ", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        session, is_kernels = int(stat[3]), int(stat[6]) & 0x200000
+        if int(process) == emulator or not is_kernels and session != os.getsid(0):
+            others[process] = int(stat[11]) + int(stat[12])
+    # Not idle, waiting for a disk, or taken by the host; user has guest in it.
+    return sum(fields[:3]) + sum(fields[5:7]), others
+
+
+def seconds_between(before, after):
+    """Seconds that this measurement used."""
+    taken = sum(ticks - before[1].get(process, 0) for process, ticks in after[1].items())
+    return (after[0] - before[0] - taken) / os.sysconf("SC_CLK_TCK")
+
+
+def trains():
+    """Bytes and packets that the server's interface has sent; a packet may be a train that is cut behind it."""
+    counters = [f"/sys/class/net/ea/statistics/tx_{what}" for what in ("bytes", "packets")]
+    shown = subprocess.run(["ip", "netns", "exec", rig.SERVER, "cat", *counters], check=True, capture_output=True, text=True)
+    return list(map(int, shown.stdout.split()))
+
+
+def ask_transfers(seconds, packets):
+    """The client: transfers one after the other for so long; prints the bytes."""
+    until, done = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        with rig.connect() as short:
+            read(short, packets * rig.PACKET)
+            done += packets * rig.PACKET
+    print(json.dumps({"bytes": done}))
+
+
+def cost(options, path, packets):
+    """Returns a round of each kind."""
+    rate, rtt, queue = path
+    for kind, pace in [("CUBIC", None), ("pace", ["--rate", rate])]:
+        rig.choose("cubic")
+        wan = emulator(options, rate, rtt, queue)
+        one = server(options, rig.PORT, pace)
+        rig.wait_for(rig.PORT)
+        before = trains()
+        began, used = time.monotonic(), busy(wan.pid)
+        sent = client("--ask-transfers", options.seconds, packets)["bytes"]
+        took, used = time.monotonic() - began, seconds_between(used, busy(wan.pid))
+        bytes_sent, packets_sent = (now - then for now, then in zip(trains(), before))
+        end(one, wan)
+        yield [name_of(path), packets, kind, sent * 8 / took / 1e6, bytes_sent / packets_sent / rig.PACKET,
+               used / sent * 1e9]
+
+
+def medians(rounds, words, share):
+    """Returns for each kind how many rounds, the medians of their figures, and the median, least and most of what the
+    figure at `share` is of CUBIC's in the same round."""
+    kinds = {}
+    for row in rounds:
+        kinds.setdefault(tuple(row[:words]), []).append(row[words:])
+    for kind, taken in kinds.items():
+        plain = kinds[(*kind[:-1], "CUBIC")]
+        shares = [one[share] / other[share] for one, other in zip(taken, plain)]
+        yield [*kind, len(taken), *map(statistics.median, zip(*taken)), statistics.median(shares), min(shares),
+               max(shares)]
+
+
+BESIDE = ["path", "the server beside it"], ["CUBIC's long transfer, Mbit/s", "median of 1,000 packets, s", "answers"]
+COST = ["path", "packets of a transfer", "TCP"], ["Mbit/s", "packets of a train", "CPU for a byte, ns"]
+OF_CUBIC = ["of CUBIC's", "least", "most"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--softtimers", default="target/release/softtimers")
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["beside", "cost"])
+    parser.add_argument("--queues", default="100packets,1000packets")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    if os.getsid(0) != os.getpid():
+        os.execvp("setsid", ["setsid", "--wait", sys.executable, *sys.argv])
+    shares, costs = rig.kept(options.json, "beside-rounds"), rig.kept(options.json, "cost-rounds")
+    rig.lay()
+    try:
+        for _ in range(options.rounds):
+            for queue in options.queues.split(",") if options.only != "cost" else []:
+                shares += shown(beside(options, ("100Mbit", "50ms", queue)))
+            for rate, packets in COSTS if options.only != "beside" else []:
+                costs += shown(cost(options, (rate, "20ms", "1000packets"), packets))
+    finally:
+        rig.tear_down()
+    beside_rows, cost_rows = list(medians(shares, 2, 0)), list(medians(costs, 3, 2))
+    for row in beside_rows + cost_rows:
+        print("median", *row)
+    if options.json:
+        kept = [{"figure": f"{path}, {kind}: what CUBIC keeps of its share", "bound": 0.8, "at_least": True,
+                 "measured": share}
+                for path, kind, *_, share, _, _ in beside_rows if kind not in ("CUBIC", "BBR")]
+        used = [{"figure": f"{path}, {packets:,} packets: CPU for a byte, of CUBIC's", "bound": 1.1, "at_least": False,
+                 "measured": share} for path, packets, kind, *_, share, _, _ in cost_rows if kind != "CUBIC"]
+        tables = [
+            {"key": "beside", "decimals": [0, 0, 0, 1, 3, 0, 2, 2, 2], "rows": beside_rows, "bars": kept,
+             "columns": [*BESIDE[0], "rounds", *BESIDE[1], *OF_CUBIC]},
+            {"key": "cost", "decimals": [0, 0, 0, 0, 1, 1, 2, 2, 2, 2], "rows": cost_rows, "bars": used,
+             "columns": [*COST[0], "rounds", *COST[1], *OF_CUBIC]},
+            {"key": "beside-rounds", "decimals": [0, 0, 1, 3, 0], "rows": shares, "columns": [*BESIDE[0], *BESIDE[1]]},
+            {"key": "cost-rounds", "decimals": [0, 0, 0, 1, 1, 2], "rows": costs, "columns": [*COST[0], *COST[1]]},
+        ]
+        rig.write(options.json, [table for table in tables if table["rows"]],
+                  f"python3 bench/tcp/beside.py --softtimers {options.softtimers} --seconds {options.seconds}")
+
+
+COSTS = [("100Mbit", 100), ("100Mbit", 5000), ("1Gbit", 5000)]
+
+
+def shown(rows):
+    for row in rows:
+        print(*row, flush=True)
+        yield row
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--ask-beside"]:
+        ask_beside(float(sys.argv[2]))
+    elif sys.argv[1:2] == ["--ask-transfers"]:
+        ask_transfers(float(sys.argv[2]), int(sys.argv[3]))
+    else:
+        main()
