@@ -104,9 +104,8 @@ impl LiveScreen {
         let shown = &spans[spans.len().saturating_sub(width)..];
         let Some(last) = shown.last() else { return vec![self.title.clone()] };
         let clip = |text: String| text.chars().take(self.width).collect::<String>();
-        let tenths = |time: Duration| {
-            setting(Duration::from_millis((time.as_millis() as u64).next_multiple_of(100)))
-        };
+        let tenths =
+            |time: Duration| setting(Duration::from_millis((time.as_millis() as u64).next_multiple_of(100)));
         let mut lines = vec![
             clip(self.title.clone()),
             clip(format!("the last {} of {}", tenths(last.until - shown[0].from), tenths(last.until))),
