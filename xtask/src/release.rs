@@ -52,7 +52,7 @@ const STEPS: &[(&str, Step)] = &[
     ("debian", debian::packaged),
 ];
 
-/// What is built: for which architectures, and by which profile of Cargo.
+/// The architectures of a build, and its profile of Cargo.
 struct Build {
     architectures: &'static [&'static str],
     profile: &'static str,

@@ -25,7 +25,7 @@ pub(super) struct Trains {
     rates: Vec<f64>,
     /// The rate on which most of them agree; cached, because each packet reads it.
     agreed: Option<f64>,
-    /// Of the trains before the current one: see [`lowest`](Trains::lowest).
+    /// The [`lowest`](Trains::lowest) of the trains before the current one.
     lowest: Option<(f64, u32)>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Live {
     pub(crate) events: EventLoop,
     pub(crate) timers: SoftTimers<Event>,
     pub(crate) wan: Wan<Packet>,
-    /// What a packet takes from being taken out until the kernel has it.
+    /// The time from when a packet is taken out until the kernel has it.
     lead: SendCost,
     /// Whether a scenario is active, which may change the path at any moment.
     pub(crate) follows: bool,

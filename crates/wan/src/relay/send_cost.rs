@@ -1,4 +1,4 @@
-//! What a send takes until the kernel has the packet: [`SendCost`].
+//! The time that a send takes until the kernel has the packet: [`SendCost`].
 
 use std::time::Duration;
 

@@ -138,7 +138,7 @@ impl ForwardPlan {
         matches!(&self.ends, Ends::Interfaces(between) if between.driver.is_fast())
     }
 
-    /// What it needs while it runs: a queue's interrupts are deferred, and come back, again and again.
+    /// Returns its needs while it runs: a queue's interrupts are deferred, and come back, again and again.
     fn needs(&self) -> Needs {
         let opens =
             Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };

@@ -34,7 +34,7 @@ pub(super) struct LiveScreen {
     said: String,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Worse,
