@@ -5,7 +5,7 @@
 //! few others are inserted afterwards:
 //!
 //! ```text
-//!   pub type softtimers_timers = Object<Timers>      typedef struct softtimers_timers softtimers_timers;   at the top
+//!   type softtimers_timers = Object<Timers>          typedef struct softtimers_timers softtimers_timers;   at the top
 //!   Option<&softtimers_timers>                       softtimers_timers *         it changes, though shared in Rust
 //!   Option<&AnyObject>, Option<&In<itimerval>>       void *, const struct itimerval *
 //! ```
@@ -43,7 +43,7 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
 
 fn text(root: &Path) -> Result<String> {
     let border = fs::read_to_string(root.join(format!("{BORDER}.rs")))?;
-    let names = border.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let names = border.lines().filter_map(|line| line.strip_prefix("pub(crate) mod ")?.strip_suffix(';'));
     let (mut objects, mut opaque, mut sections) = (vec![], String::new(), String::new());
     for name in names {
         let file = root.join(BORDER).join(name).with_extension("rs");
@@ -74,7 +74,7 @@ fn text(root: &Path) -> Result<String> {
 fn objects(text: &str) -> Vec<(String, String)> {
     let lines: Vec<_> = text.lines().collect();
     let object = |pair: &[&str]| {
-        let name = pair[1].strip_prefix("pub type ")?.split_once(" = Object<")?.0;
+        let name = pair[1].strip_prefix("pub(crate) type ")?.split_once(" = Object<")?.0;
         Some((name.to_owned(), pair[0].strip_prefix("/// ")?.to_owned()))
     };
     lines.windows(2).filter_map(object).collect()
@@ -92,8 +92,8 @@ fn section(file: &Path, text: &str, objects: Vec<String>) -> Result<String> {
     };
     // Including types that only other modules use.
     let types = text.lines().filter_map(|line| {
-        let rest = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub type "))?;
-        rest.split(' ').next().filter(|name| name.starts_with("softtimers_")).map(str::to_owned)
+        let mut words = line.strip_prefix("pub(crate) ")?.split(' ');
+        words.nth(1).filter(|name| name.starts_with("softtimers_")).map(str::to_owned)
     });
     config.export.include = types.filter(|name| !objects.contains(name)).collect();
     config.export.exclude = objects;

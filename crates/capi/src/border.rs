@@ -1,26 +1,26 @@
 //! The functions of the header. Each file is one of its sections, in this order; doc comments here become
 //! comments there.
 
-pub mod clock;
+pub(crate) mod clock;
 
-pub mod timers;
+pub(crate) mod timers;
 
-pub mod backup;
+pub(crate) mod backup;
 
-pub mod pace;
+pub(crate) mod pace;
 
-pub mod capacity;
+pub(crate) mod capacity;
 
-pub mod flows;
+pub(crate) mod flows;
 
-pub mod policy;
+pub(crate) mod policy;
 
-pub mod limits;
+pub(crate) mod limits;
 
-pub mod histogram;
+pub(crate) mod histogram;
 
-pub mod callouts;
+pub(crate) mod callouts;
 
-pub mod itimers;
+pub(crate) mod itimers;
 
-pub mod wan;
+pub(crate) mod wan;

@@ -23,17 +23,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use errno::Errno;
 use head::Head;
-pub use kinds::Kind;
+pub(crate) use kinds::Kind;
 
 /// An argument that is read, and may alias another one.
-pub type In<T> = std::cell::Cell<T>;
+pub(crate) type In<T> = std::cell::Cell<T>;
 /// An argument that is read and written, and may alias another one.
-pub type InOut<T> = std::cell::Cell<T>;
+pub(crate) type InOut<T> = std::cell::Cell<T>;
 
 /// A value to which C has a pointer: a head, for any value.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct Object<T> {
+pub(crate) struct Object<T> {
     any: AnyObject,
     kind: PhantomData<fn() -> T>,
 }
@@ -41,7 +41,7 @@ pub struct Object<T> {
 /// An object of any kind.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct AnyObject {
+pub(crate) struct AnyObject {
     head: Head,
 }
 

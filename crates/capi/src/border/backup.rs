@@ -21,20 +21,20 @@ impl Kind for Backup {
 }
 
 /// A kernel timer behind a descriptor.
-pub type softtimers_backup = Object<Backup>;
+pub(crate) type softtimers_backup = Object<Backup>;
 
 /// The cost of a backup so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_backup_stats {
+pub(crate) struct softtimers_backup_stats {
     /// Calls to `softtimers_backup_arm`.
-    pub asked: u64,
+    pub(crate) asked: u64,
     /// Calls among those with a system call to set the timer.
-    pub set: u64,
+    pub(crate) set: u64,
     /// Calls among those with a system call to clear it.
-    pub cleared: u64,
+    pub(crate) cleared: u64,
     /// Times it went off.
-    pub expirations: u64,
+    pub(crate) expirations: u64,
 }
 
 /// Makes a backup that goes off once, at the time it is armed for; not armed yet.

@@ -17,26 +17,26 @@ impl Kind for Callouts<softtimers_call> {
 }
 
 /// A set of callouts.
-pub type softtimers_callouts = Object<Callouts<softtimers_call>>;
+pub(crate) type softtimers_callouts = Object<Callouts<softtimers_call>>;
 
 /// Counters of a set of callouts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_callout_stats {
+pub(crate) struct softtimers_callout_stats {
     /// Ticks that have passed.
-    pub ticks: u64,
+    pub(crate) ticks: u64,
     /// Ticks after which softclock was wanted.
-    pub raised: u64,
+    pub(crate) raised: u64,
     /// Calls that were handed out.
-    pub called: u64,
+    pub(crate) called: u64,
     /// The ticks by which softclock is behind.
-    pub lag: u64,
+    pub(crate) lag: u64,
     /// The greatest value of `lag` so far.
-    pub most_lag: u64,
+    pub(crate) most_lag: u64,
     /// Callouts that are set.
-    pub pending: u64,
+    pub(crate) pending: u64,
     /// Callouts among those that were set without a handle.
-    pub hashed: u64,
+    pub(crate) hashed: u64,
 }
 
 impl From<softtimers_call> for [usize; 2] {

@@ -15,7 +15,7 @@ use crate::object::{Errno, Kind, Object};
 
 /// A rate, and the sockets that share it.
 #[derive(Debug)]
-pub struct Capacity {
+pub(crate) struct Capacity {
     known: KnownCapacity,
     /// By the number of the descriptor.
     shares: BTreeMap<c_int, Share>,
@@ -26,7 +26,7 @@ impl Kind for Capacity {
 }
 
 /// The capacity of a path.
-pub type softtimers_capacity = Object<Capacity>;
+pub(crate) type softtimers_capacity = Object<Capacity>;
 
 /// Makes a capacity of so many bits a second on the wire, headers included. -EINVAL: `out` is NULL, or no rate.
 /// Thread: any; it belongs to the caller's.

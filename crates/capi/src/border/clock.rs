@@ -16,16 +16,16 @@ pub const SOFTTIMERS_NEVER: u64 = u64::MAX;
 
 /// A function to be called with its argument. The library never calls one; it hands them out when they are
 /// due.
-pub type softtimers_function = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+pub(crate) type softtimers_function = Option<unsafe extern "C" fn(argument: *mut c_void)>;
 
 /// A due call: a function and its argument. The function may be NULL if the argument suffices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct softtimers_call {
+pub(crate) struct softtimers_call {
     /// The function to call.
-    pub function: softtimers_function,
+    pub(crate) function: softtimers_function,
     /// The argument to call it with.
-    pub argument: *mut c_void,
+    pub(crate) argument: *mut c_void,
 }
 
 /// The version of the library that is linked: "0.2.0".

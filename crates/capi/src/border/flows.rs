@@ -21,11 +21,11 @@ impl Kind for Flows {
 }
 
 /// A queue of the packets of many flows.
-pub type softtimers_flows = Object<Flows>;
+pub(crate) type softtimers_flows = Object<Flows>;
 
 /// The state behind a `softtimers_flows`.
 #[derive(Debug)]
-pub struct Flows {
+pub(crate) struct Flows {
     queue: DepartureQueue<u64>,
     seal: Seal,
     turn: Option<DepartureTurn>,
@@ -34,19 +34,19 @@ pub struct Flows {
 /// A packet that leaves.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_departure {
+pub(crate) struct softtimers_departure {
     /// The flow it belongs to.
-    pub flow: u64,
+    pub(crate) flow: u64,
     /// The packet that was enqueued.
-    pub packet: u64,
+    pub(crate) packet: u64,
     /// Its scheduled time.
-    pub place: u64,
+    pub(crate) place: u64,
     /// The time between its scheduled time and its departure, in nanoseconds.
-    pub lateness_ns: u64,
+    pub(crate) lateness_ns: u64,
     /// The length of the packet.
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// Always zero.
-    pub reserved: u32,
+    pub(crate) reserved: u32,
 }
 
 /// Makes a queue for at most `packets` packets of all flows together; 0 for a million. Departures are collected at whole

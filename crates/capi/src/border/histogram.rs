@@ -12,7 +12,7 @@ impl Kind for Histogram {
 }
 
 /// A histogram of 7.7 KiB.
-pub type softtimers_histogram = Object<Histogram>;
+pub(crate) type softtimers_histogram = Object<Histogram>;
 
 /// Makes an empty histogram.
 /// -EINVAL: `out` is NULL.

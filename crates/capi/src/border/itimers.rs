@@ -19,32 +19,32 @@ impl Kind for MultiTimers<TimeVal> {
 }
 
 /// A set of interval timers. It ends with the process; do not use it in a child of `fork`.
-pub type softtimers_itimers = Object<MultiTimers<TimeVal>>;
+pub(crate) type softtimers_itimers = Object<MultiTimers<TimeVal>>;
 
 /// The setting of an interval timer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_setting {
+pub(crate) struct softtimers_setting {
     /// Until the next expiry; 0 for a timer that has expired and was not reaped.
-    pub value_ns: u64,
+    pub(crate) value_ns: u64,
     /// From one expiry to the next; 0 for a timer that expires once.
-    pub interval_ns: u64,
+    pub(crate) interval_ns: u64,
 }
 
 /// A timer that has expired.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_expired {
+pub(crate) struct softtimers_expired {
     /// Its handle: dead unless it runs.
-    pub handle: u64,
+    pub(crate) handle: u64,
     /// The label of the timer.
-    pub label: u64,
+    pub(crate) label: u64,
     /// The time at which it expired.
-    pub at: u64,
+    pub(crate) at: u64,
     /// 1 if it has an interval and runs again, otherwise 0.
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Always zero.
-    pub reserved: u32,
+    pub(crate) reserved: u32,
 }
 
 /// The most timers that a set may have when 0 is given.

@@ -23,10 +23,10 @@ impl Kind for Feedback {
 }
 
 /// Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1).
-pub type softtimers_feedback = Object<Feedback>;
+pub(crate) type softtimers_feedback = Object<Feedback>;
 
 /// Shuts input when packets have used their share of a CPU (section 7).
-pub type softtimers_cpu_limit = Object<CpuLimit>;
+pub(crate) type softtimers_cpu_limit = Object<CpuLimit>;
 
 /// Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and
 /// after four times its drain time. -EINVAL: `out` is NULL, or a capacity of zero. Thread: any; it belongs to

@@ -17,26 +17,26 @@ impl Kind for RateClock {
 }
 
 /// The departures of one flow.
-pub type softtimers_pace = Object<RateClock>;
+pub(crate) type softtimers_pace = Object<RateClock>;
 
 /// The pace of a flow. Exactly one of the first three is not zero; zeros of the others are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_pace_config {
+pub(crate) struct softtimers_pace_config {
     /// The gap between packets.
-    pub interval_ns: u64,
+    pub(crate) interval_ns: u64,
     /// The rate in packets a second.
-    pub packets_per_second: u64,
+    pub(crate) packets_per_second: u64,
     /// Bits a second, for packets of any length: each is followed by the time its bytes take.
-    pub bits_per_second: u64,
+    pub(crate) bits_per_second: u64,
     /// The shortest gap when catching up: nine sixteenths of the gap by default, at most the gap.
-    pub burst_interval_ns: u64,
+    pub(crate) burst_interval_ns: u64,
     /// The longest delay that is made up: 10 ms by default; SOFTTIMERS_NEVER for no limit.
-    pub catch_up_ns: u64,
+    pub(crate) catch_up_ns: u64,
     /// The most packets that are made up: no limit by default.
-    pub catch_up_packets: u64,
+    pub(crate) catch_up_packets: u64,
     /// One of the constants.
-    pub strategy: u32,
+    pub(crate) strategy: u32,
 }
 
 /// At its scheduled time, but no sooner than the burst interval after the last.

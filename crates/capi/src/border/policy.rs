@@ -18,28 +18,28 @@ impl Kind for AnyPolicy {
 }
 
 /// Decides when to poll one source.
-pub type softtimers_policy = Object<AnyPolicy>;
+pub(crate) type softtimers_policy = Object<AnyPolicy>;
 
 /// A policy and its parameters. Zeros of those are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_policy_config {
+pub(crate) struct softtimers_policy_config {
     /// One of the constants.
-    pub kind: u32,
+    pub(crate) kind: u32,
     /// The target number of packets per poll, on average: for a delay bound and for aggregation.
-    pub quota: u32,
+    pub(crate) quota: u32,
     /// The longest wait for a poll, the period of a constant period, how long to spin or to watch.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
 }
 
 /// When to poll next.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_next {
+pub(crate) struct softtimers_next {
     /// One of the constants.
-    pub what: u32,
+    pub(crate) what: u32,
     /// The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, otherwise SOFTTIMERS_NEVER.
-    pub time: u64,
+    pub(crate) time: u64,
 }
 
 /// By one number, the longest delay: polls while that pays. The default.

@@ -18,11 +18,11 @@ impl Kind for Timers {
 }
 
 /// A set of timers.
-pub type softtimers_timers = Object<Timers>;
+pub(crate) type softtimers_timers = Object<Timers>;
 
 /// The state behind a `softtimers_timers`.
 #[derive(Debug)]
-pub struct Timers {
+pub(crate) struct Timers {
     timers: SoftTimers<softtimers_call>,
     seal: Seal,
     turn: Option<Turn>,
@@ -33,43 +33,43 @@ pub struct Timers {
 /// The settings of a set of timers. Zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_config {
+pub(crate) struct softtimers_config {
     /// The unit to which due times are rounded up, so that events closer than that share a wake-up: 1,000 by default.
-    pub tick_ns: u64,
+    pub(crate) tick_ns: u64,
     /// The step of the clock that supplies `now`, where it is coarser than a nanosecond: every delay is longer by it.
-    pub clock_step_ns: u64,
+    pub(crate) clock_step_ns: u64,
 }
 
 /// An event that is handed out.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct softtimers_fired {
+pub(crate) struct softtimers_fired {
     /// The call that was scheduled.
-    pub call: softtimers_call,
+    pub(crate) call: softtimers_call,
     /// The handle it had; dead from now on.
-    pub handle: u64,
+    pub(crate) handle: u64,
     /// The requested due time.
-    pub due: u64,
+    pub(crate) due: u64,
     /// The time of the turn minus `due`.
-    pub lateness_ns: u64,
+    pub(crate) lateness_ns: u64,
 }
 
 /// Counters since the beginning.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_stats {
+pub(crate) struct softtimers_stats {
     /// Events that were scheduled.
-    pub scheduled: u64,
+    pub(crate) scheduled: u64,
     /// Events that were handed out.
-    pub fired: u64,
+    pub(crate) fired: u64,
     /// Events that were cancelled.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Events that were moved.
-    pub rearmed: u64,
+    pub(crate) rearmed: u64,
     /// Trigger states that were reached.
-    pub triggers: u64,
+    pub(crate) triggers: u64,
     /// Events that are waiting.
-    pub pending: u64,
+    pub(crate) pending: u64,
 }
 
 /// Slack: a tenth of the delay, at most 50 us.

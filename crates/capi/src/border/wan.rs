@@ -20,77 +20,77 @@ impl Kind for Wan<u64> {
 }
 
 /// A path, both ways.
-pub type softtimers_wan = Object<Wan<u64>>;
+pub(crate) type softtimers_wan = Object<Wan<u64>>;
 
 /// One direction of a path. Zeros are a perfect wire.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_path {
+pub(crate) struct softtimers_path {
     /// The rate of the slowest link; 0 for none.
-    pub bits_per_second: u64,
+    pub(crate) bits_per_second: u64,
     /// The limit of the queue in packets. At most one of the three limits may be nonzero; if all are zero,
     /// 1,000 packets.
-    pub queue_packets: u32,
+    pub(crate) queue_packets: u32,
     /// Bytes a packet takes on the link beyond its own, at most 65,535.
-    pub overhead: u32,
+    pub(crate) overhead: u32,
     /// The limit of the queue in bytes.
-    pub queue_bytes: u64,
+    pub(crate) queue_bytes: u64,
     /// The limit of the queue in nanoseconds of waiting.
-    pub queue_ns: u64,
+    pub(crate) queue_ns: u64,
     /// The delay of a packet behind the link, in nanoseconds.
-    pub delay_ns: u64,
+    pub(crate) delay_ns: u64,
     /// The most that the delay varies either way, in nanoseconds, at most the delay; packets stay in order.
-    pub jitter_ns: u64,
+    pub(crate) jitter_ns: u64,
     /// Lost packets of 10^9.
-    pub loss_ppb: u32,
+    pub(crate) loss_ppb: u32,
     /// Packets of 10^9 that come twice.
-    pub duplicate_ppb: u32,
+    pub(crate) duplicate_ppb: u32,
     /// Packets of 10^9 with one bit flipped.
-    pub corrupt_ppb: u32,
+    pub(crate) corrupt_ppb: u32,
     /// Must be zero.
-    pub reserved: u32,
+    pub(crate) reserved: u32,
 }
 
 /// A packet that has arrived.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_delivery {
+pub(crate) struct softtimers_delivery {
     /// The packet that was offered.
-    pub packet: u64,
+    pub(crate) packet: u64,
     /// When it was offered.
-    pub offered: u64,
+    pub(crate) offered: u64,
     /// The time at which it arrives.
-    pub due: u64,
+    pub(crate) due: u64,
     /// The bit that is to be flipped, counted from the first byte's least significant one; SOFTTIMERS_NEVER for none.
-    pub flipped: u64,
+    pub(crate) flipped: u64,
     /// The length of the packet.
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// SOFTTIMERS_UP or SOFTTIMERS_DOWN.
-    pub way: u32,
+    pub(crate) way: u32,
     /// 1 if it is the second copy, otherwise 0.
-    pub copy: u32,
+    pub(crate) copy: u32,
     /// Always zero.
-    pub reserved: u32,
+    pub(crate) reserved: u32,
 }
 
 /// The fates of all packets of one direction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct softtimers_wan_counters {
+pub(crate) struct softtimers_wan_counters {
     /// Packets that came in.
-    pub offered: u64,
+    pub(crate) offered: u64,
     /// Second copies that were made.
-    pub duplicated: u64,
+    pub(crate) duplicated: u64,
     /// Packets that came out.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// Packets that found the queue full.
-    pub queue_drops: u64,
+    pub(crate) queue_drops: u64,
     /// Packets beyond the emulator's own limit.
-    pub overflowed: u64,
+    pub(crate) overflowed: u64,
     /// Lost on the way.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Packets that are under way.
-    pub held: u64,
+    pub(crate) held: u64,
 }
 
 /// From the client to the server.

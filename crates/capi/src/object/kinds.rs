@@ -2,7 +2,7 @@
 //! border.
 
 /// A kind of value that an object may hold, with its name in C.
-pub trait Kind: 'static {
+pub(crate) trait Kind: 'static {
     /// The name of its type in the header; the name of its `_free` begins with it.
     const NAME: &'static str;
     /// The first word of its head while it lives.
