@@ -4,6 +4,7 @@
 //! other people's traffic, and a path in a world-writable directory can have been prepared by an attacker.
 
 mod lock;
+mod named;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -19,6 +20,8 @@ use rustix::io::Errno;
 use softtimers_measure::failure::Failure;
 
 use crate::privileges::user::{as_caller, exceeds_caller};
+
+pub use named::NamedFile;
 
 /// Opens a file to read it.
 ///
@@ -272,8 +275,7 @@ impl OutputFile {
 
     /// Closes this file and returns its identity, to remove it later.
     pub fn close(self) -> NamedFile {
-        let identity = self.file.metadata().ok().as_ref().map(Identity::of);
-        NamedFile { path: self.path.clone(), identity }
+        NamedFile::new(self.path.clone(), &self.file)
     }
 }
 
@@ -303,43 +305,6 @@ impl From<Unopened> for Failure {
 /// Says whether the disk, or the user's share of it, has no room left.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
-}
-
-/// A file that was written here and closed. Its name may belong to another file by now.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NamedFile {
-    path: PathBuf,
-    identity: Option<Identity>,
-}
-
-impl NamedFile {
-    /// Removes it, unless its name has another file, or one of another length; returns whether it is gone.
-    pub fn remove(self) -> bool {
-        let there = as_caller(|| fs::symlink_metadata(&self.path)).ok().as_ref().map(Identity::of);
-        there.is_some() && there == self.identity && as_caller(|| fs::remove_file(&self.path)).is_ok()
-    }
-}
-
-/// The identity of a file. A number alone is not enough: file systems reuse that of a removed file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Identity {
-    device: u64,
-    number: u64,
-    length: u64,
-    /// Its time of creation. Only if the file system does not record that, its time of modification, which some file
-    /// servers set later than the write.
-    time: Option<SystemTime>,
-}
-
-impl Identity {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Identity {
-            device: metadata.dev(),
-            number: metadata.ino(),
-            length: metadata.len(),
-            time: metadata.created().or_else(|_| metadata.modified()).ok(),
-        }
-    }
 }
 
 impl Drop for OutputFile {
@@ -496,41 +461,6 @@ mod tests {
         assert_eq!(tries, 3);
         assert!(!fcntl_getfl(file.stream()).unwrap().contains(OFlags::NONBLOCK), "writes block as ever");
         fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn only_what_was_written_here_is_removed() {
-        let path = path("named");
-        let closed = || {
-            let mut file = OutputFile::create(&path, "-w", true).unwrap();
-            file.append("as it was written").unwrap();
-            file.close()
-        };
-        assert!(closed().remove() && !path.exists());
-        let changes: [&dyn Fn(); 3] = [
-            // It keeps its inode number, and here its time of creation, too.
-            &|| fs::write(&path, "as it was not written").unwrap(),
-            // Some file systems reuse the number at once. The time differs once their clock has advanced.
-            &|| {
-                let time = || Identity::of(&fs::metadata(&path).unwrap()).time;
-                let before = time();
-                while time() == before {
-                    fs::remove_file(&path).unwrap();
-                    fs::write(&path, "as it was written").unwrap();
-                }
-            },
-            &|| {
-                fs::rename(&path, path.with_extension("away")).unwrap();
-                fs::write(&path, "as it was written").unwrap();
-            },
-        ];
-        for change in changes {
-            let named = closed();
-            change();
-            assert!(!named.remove() && path.exists(), "{:?}", fs::read_to_string(&path));
-            fs::remove_file(&path).unwrap();
-        }
-        fs::remove_file(path.with_extension("away")).unwrap();
     }
 
     #[test]
