@@ -14,7 +14,6 @@
 //! A missed bar does not fail the command: it measures, but does not gate.
 
 mod c;
-mod disturbed;
 mod doctor;
 mod emulators;
 mod one_way;
@@ -54,7 +53,7 @@ impl Effort {
 }
 
 /// The sections that can be measured separately.
-pub const SECTIONS: [Section<Effort>; 18] = [
+pub const SECTIONS: [Section<Effort>; 16] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -62,8 +61,6 @@ pub const SECTIONS: [Section<Effort>; 18] = [
     ("events", |effort| bench_in(PAPERS, effort, "null_events")),
     ("handover", |effort| bench(effort, "handover")),
     ("pacing", |effort| bench_in(PAPERS, effort, "pacing")),
-    ("disturbed", disturbed::disturbed),
-    ("idle", disturbed::idle),
     ("flows", |effort| bench(effort, "flows")),
     ("departures", departures),
     ("shared", |effort| bench(effort, "shared")),

@@ -1,13 +1,13 @@
-//! Without overload: the cost of stability there. And how the modes and quotas differ.
+//! Without overload: the cost of stability there. And how the modes differ.
 
 use softtimers_lab::bench::Done;
 use softtimers_load::mode::Mode;
-use softtimers_load::overload::{Bench, Offer, Point, Receiver};
+use softtimers_load::overload::{Bench, Offer, Point};
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;
 
-use super::{Effort, WORK, bench_of, looking, offered, receiver};
+use super::{Effort, bench_of, offered, receiver};
 
 /// The modes, each by its name; plain `epoll` is one receive a wait, with nothing else around it.
 const MODES: [(&str, Mode); 4] = [
@@ -53,25 +53,6 @@ pub(crate) fn modes(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// Twice the capacity in two stages, by quota.
-pub(crate) fn quotas(effort: &Effort) -> Done<Vec<Table>> {
-    let quotas = [("quota 4", 4), ("quota 16", 16), ("quota 64", 64), ("quota 256", 256)];
-    let mut contenders = Vec::new();
-    for (name, quota) in quotas {
-        let looking = looking(Mode::HYBRID, quota);
-        contenders.push((name, bench_of(Receiver { looking, ..receiver(Mode::HYBRID, WORK) })?));
-    }
-    let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, bench), round| {
-        // Below capacity, so that it does not show the receive buffer's length.
-        put(round, name, &offered(bench, 40_000.0, 16, effort.trial)?);
-        let flooded = offered(bench, 200_000.0, 16, effort.trial)?;
-        round.put(name, FLOODED, flooded.delivered_pps / 1e3);
-        Done::Ok(())
-    })?;
-    let columns = [(P50, 1), (P99, 1), (FLOODED, 1)];
-    Ok(vec![Table::of("quota", &measured, quotas.map(|(name, _)| name), &columns)])
-}
-
 /// Receivers without work of their own, so that only receiving is measured.
 fn contenders(modes: &[(&'static str, Mode)]) -> Done<Vec<(&'static str, Bench)>> {
     modes.iter().map(|&(name, mode)| Ok((name, bench_of(receiver(mode, 0))?))).collect()
@@ -97,4 +78,3 @@ const CPU: &str = "CPU %";
 const IDLE: &str = "CPU % idle";
 const POLLS: &str = "looks a packet";
 const EMPTY: &str = "of them empty";
-const FLOODED: &str = "delivered of 200 kpps";

@@ -9,8 +9,6 @@
 //! | `limit` | does a receiver keep to its share of the CPU, and a computation next to it get the rest? |
 //! | `low` | what does a stable receiver cost at 2,000 packets/s, and without packets? |
 //! | `modes` | wake-ups and latency at a low, a medium and a high rate, including HIP's |
-//! | `quota` | what a larger quota does to the longest waits |
-//! | `relay` | how many packets/s does `forward --udp` relay, and how many `socat`? |
 //!
 //! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other CPU. Contenders of a
 //! round run directly after each other, in rotating order. A missed bar is reported and does not fail the bench.
@@ -19,7 +17,6 @@
 mod curve;
 mod limit;
 mod low;
-mod relay;
 mod sweep;
 
 use std::error::Error;
@@ -32,15 +29,13 @@ use softtimers_load::overload::{Bench, Offer, Point, Receiver};
 use softtimers_trials::command::Program;
 use softtimers_trials::paired::Paired;
 
-const SECTIONS: [Section<Effort>; 8] = [
+const SECTIONS: [Section<Effort>; 6] = [
     ("curve", curve::measure),
     ("sweep", sweep::measure),
     ("cost", curve::costs),
     ("limit", limit::measure),
     ("low", low::quiet),
     ("modes", low::modes),
-    ("quota", low::quotas),
-    ("relay", relay::measure),
 ];
 
 /// The effort of the bench.

@@ -14,7 +14,7 @@ use softtimers_trials::random::Random;
 use softtimers_trials::result::Table;
 use tokio::time::Instant;
 
-use crate::{SOFT, Timers, table};
+use crate::{SOFT, TOKIO, table};
 
 const TIMES: u32 = 100_000;
 const DELAY: Duration = Duration::from_secs(30);
@@ -68,7 +68,6 @@ pub(crate) fn creation(rounds: &usize) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-const TOKIO: &str = "tokio";
 const NANOS: &str = "ns";
 
 /// Moves a time-out with each packet, one of `pending` at random, in an entered runtime.
@@ -93,7 +92,7 @@ fn resets(rounds: usize, pending: u64) -> Done<Table> {
             tokio[number].as_mut().reset(deadline);
         });
         round.put(SOFT, NANOS, ours - nobody);
-        round.put(Timers::Tokio.name(), NANOS, theirs - nobody);
+        round.put(TOKIO, NANOS, theirs - nobody);
         Done::Ok(())
     })?;
     let key = format!("{pending} pending, reset to now and 30 s");

@@ -26,8 +26,10 @@ use softtimers_trials::result::Table;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
+use crate::TOKIO;
+
 /// The length of each cell. With a period of a second it sees the ticks of that fraction of the tasks.
-pub(crate) const TIME: Duration = Duration::from_millis(300);
+const TIME: Duration = Duration::from_millis(300);
 const MOST: f64 = 1_000_000.0;
 const TASKS: [u32; 3] = [100, 1_000, 10_000];
 const PERIODS: [(&str, Duration); 4] = [
@@ -38,31 +40,31 @@ const PERIODS: [(&str, Duration); 4] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
+enum Beside {
     Idle,
     Busy,
     Wrapped,
 }
 
 /// One cell of the grid.
-pub(crate) struct Cell {
+struct Cell {
     name: String,
     tasks: u32,
     period: Duration,
-    pub(crate) workers: usize,
-    pub(crate) beside: Beside,
+    workers: usize,
+    beside: Beside,
 }
 
 impl Cell {
-    pub(crate) fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         f64::from(self.tasks) / self.period.as_secs_f64()
     }
 
-    pub(crate) fn row(&self, contender: &str) -> String {
+    fn row(&self, contender: &str) -> String {
         format!("{}: {contender}", self.name)
     }
 
-    pub(crate) fn runtime(&self) -> Done<Runtime> {
+    fn runtime(&self) -> Done<Runtime> {
         let mut builder =
             if self.workers == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
         if self.workers > 1 {
@@ -72,7 +74,7 @@ impl Cell {
     }
 }
 
-pub(crate) fn cells() -> Vec<Cell> {
+fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (workers, runtime) in [(1, "current_thread"), (2, "2 workers")] {
         for (beside, load) in [(Beside::Idle, "idle"), (Beside::Busy, "busy"), (Beside::Wrapped, "wrapped")] {
@@ -90,7 +92,7 @@ pub(crate) fn cells() -> Vec<Cell> {
 
 /// The timers of a cell.
 #[derive(Clone, Copy)]
-pub(crate) enum Whose {
+enum Whose {
     Tokio,
     Soft(Slack),
     /// tokio-timerfd's: one descriptor per task.
@@ -108,14 +110,9 @@ impl Whose {
             Whose::Thread => cell.beside == Beside::Idle && cell.workers == 2,
         }
     }
-
-    pub(crate) fn has_tasks(self) -> bool {
-        !matches!(self, Whose::Floor | Whose::Thread)
-    }
 }
 
 const DEFAULT: &str = "default slack";
-const TOKIO: &str = "tokio";
 const MILLI: &str = "slack 1 ms";
 const TIMERFD: &str = "tokio-timerfd";
 const FLOOR: &str = "floor";
@@ -132,7 +129,7 @@ const SLEEPS: &str = "sleeps a tick";
 const FIGURES: [(&str, usize); 8] =
     [(RATE, 3), (P50, 0), (P99, 0), (P999, 0), (CPU, 2), (SETTIMES, 3), (WAKE_UPS, 3), (SLEEPS, 3)];
 
-pub(crate) const CONTENDERS: [(&str, Whose); 6] = [
+const CONTENDERS: [(&str, Whose); 6] = [
     (TOKIO, Whose::Tokio),
     (DEFAULT, Whose::Soft(Slack::DEFAULT)),
     (MILLI, Whose::Soft(Slack::millis(1))),
@@ -210,10 +207,10 @@ pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
 
 /// The ticks of a cell.
 #[derive(Default)]
-pub(crate) struct Ticked {
+struct Ticked {
     /// The lateness of each, in nanoseconds.
-    pub(crate) late: Vec<u32>,
-    pub(crate) took: Duration,
+    late: Vec<u32>,
+    took: Duration,
     cpu: Duration,
     sleeps: u64,
     settimes: Option<u64>,
@@ -248,7 +245,7 @@ fn measure(cell: &Cell, name: &str, whose: Whose, round: &mut Round) -> Done {
     Ok(())
 }
 
-pub(crate) async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
+async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
     let stop = Arc::new(AtomicBool::new(false));
     if cell.beside != Beside::Idle {
         for _ in 0..2 * cell.workers {
@@ -397,4 +394,4 @@ fn sleeps() -> u64 {
 }
 
 /// Spawning ten thousand tasks takes some milliseconds.
-pub(crate) const SET_UP: Duration = Duration::from_millis(60);
+const SET_UP: Duration = Duration::from_millis(60);

@@ -13,7 +13,7 @@ use softtimers_trials::random::Random;
 use softtimers_trials::result::Table;
 use tokio::time::Instant;
 
-use crate::{SOFT, Timers, table};
+use crate::{SOFT, TOKIO, table};
 
 const SLEEPS: usize = 100_000;
 const RESETS: u32 = 400_000;
@@ -63,11 +63,11 @@ pub(crate) fn random(rounds: &usize) -> Done<Vec<Table>> {
         let ours = runtime.block_on(nanos(|number, deadline| soft[number].reset(deadline)));
         let theirs = runtime.block_on(nanos(|number, deadline| tokio[number].as_mut().reset(deadline)));
         round.put(SOFT, NANOS, ours - nobody);
-        round.put(Timers::Tokio.name(), NANOS, theirs - nobody);
+        round.put(TOKIO, NANOS, theirs - nobody);
         Done::Ok(())
     })?;
     let mut table = table("100,000 pending, one reset at random", &measured, &[(NANOS, 1)]);
-    let ratio = measured.ratio(NANOS, SOFT, Timers::Tokio.name());
+    let ratio = measured.ratio(NANOS, SOFT, TOKIO);
     table.bar(Bar::at_most("100,000 pending, one reset at random: against tokio's", 0.6, ratio));
     Ok(vec![table])
 }
