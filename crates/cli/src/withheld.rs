@@ -4,19 +4,10 @@
 use serde::Serialize;
 use softtimers_wan::udp::{NotSent, RelayStats};
 
-use softtimers_run::field::{Field, field};
-
 use crate::run::output::say;
 use crate::run::quantity::{bytes, counts};
 use crate::run::screen::Tone;
 use crate::run::table::Table;
-
-/// The label of withheld answers.
-pub(crate) const WITHHELD: &[Field] = &[field(
-    "withheld",
-    "answers",
-    "Answers withheld from clients whose address may be forged: over the byte budget, or over the rate of their prefix.",
-)];
 
 /// Answers withheld from clients whose address may be forged, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

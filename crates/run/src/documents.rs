@@ -4,7 +4,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use softtimers_measure::failure::Failure;
 
-use crate::field::{EVERYWHERE, Field, Fields};
+use crate::field::{EVERYWHERE, Field, fields};
 
 /// `softtimers completions`.
 #[derive(Args, Debug, Clone)]
@@ -41,7 +41,7 @@ pub fn completions(args: &CompletionsArgs, whole: &Command, name: &'static str) 
 ///
 /// # Errors
 /// A usage failure for an unknown subcommand.
-pub fn man(args: &ManArgs, mut command: Command, fields: Fields) -> Result<String, Failure> {
+pub fn man(args: &ManArgs, mut command: Command, texts: fn(&str) -> &'static str) -> Result<String, Failure> {
     command.build();
     for name in &args.names {
         let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
@@ -73,7 +73,7 @@ pub fn man(args: &ManArgs, mut command: Command, fields: Fields) -> Result<Strin
         page = page.replacen(&format!("[\\fI{name}\\fR]"), &format!("[\\-\\- \\fI{name}\\fR]"), 1);
     }
     let before = page.find(".SH EXTRA").or_else(|| page.find(".SH VERSION")).unwrap_or(page.len());
-    page.insert_str(before, &(examples + &output(fields(args.names.first().map_or("", String::as_str)))));
+    page.insert_str(before, &(examples + &output(texts(args.names.first().map_or("", String::as_str)))));
     Ok(page)
 }
 
@@ -89,19 +89,18 @@ fn examples(text: &str) -> String {
 }
 
 /// Returns the section on a command's report, in roff; empty for a command without one.
-fn output(fields: &[&[Field]]) -> String {
-    if fields.is_empty() {
+fn output(text: &'static str) -> String {
+    if text.is_empty() {
         return String::new();
     }
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('-', "\\-");
-    let entry = |field: &Field| {
-        let Field { label, unit, meaning } = field;
+    let entry = |Field { label, unit, meaning }| {
         let unit = if unit.is_empty() { String::new() } else { format!(" ({})", escaped(unit)) };
         // A line of text must not begin like a roff request.
         format!(".TP\n\\fB{}\\fR{unit}\n\\&{}\n", escaped(label), escaped(meaning))
     };
-    let own: String = fields.iter().copied().flatten().map(entry).collect();
-    let everywhere: String = EVERYWHERE.iter().map(entry).collect();
+    let own: String = fields(text).map(entry).collect();
+    let everywhere: String = fields(EVERYWHERE).map(entry).collect();
     format!(".SH OUTPUT FIELDS\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
 }
 

@@ -1,5 +1,8 @@
 //! The labels of a report, each with its unit and meaning. The OUTPUT FIELDS of each manual page and docs/output.md are made
 //! of them, and a test finds labels of the snapshots that have none.
+//!
+//! Each command has a text of them, `fields.txt`, a label a line: `label | unit | meaning`. A label alone is one of several
+//! commands, and a line that begins with `#` is a comment.
 
 /// A label of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,59 +15,36 @@ pub struct Field {
     pub meaning: &'static str,
 }
 
-/// Returns the labels of the report of a command, which is named as it is typed.
-pub type Fields = fn(&str) -> &'static [&'static [Field]];
+/// Returns the labels of a text. One of several commands that is unknown has no meaning.
+pub fn fields(text: &'static str) -> impl Iterator<Item = Field> {
+    let common = |label| lines(COMMON).find(|field| field.label == label);
+    lines(text).map(move |own| if own.meaning.is_empty() { common(own.label).unwrap_or(own) } else { own })
+}
 
-/// Says whether these fields explain a label: by itself, in a list such as `gap p50, p99`, or as a percentile of an
-/// explained label.
-pub fn explain(fields: &[&[Field]], label: &str) -> bool {
+fn lines(text: &'static str) -> impl Iterator<Item = Field> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let mut parts = line.splitn(3, '|').map(str::trim);
+        let [label, unit, meaning] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+        Field { label, unit, meaning }
+    })
+}
+
+/// Says whether a text explains a label: by itself, in a list such as `gap p50, p99`, or as a percentile of an explained
+/// label.
+pub fn explain(text: &'static str, label: &str) -> bool {
     let listed = |list: &str| {
         let prefix =
             list.split(", ").next().and_then(|first| first.rsplit_once(' ')).map_or("", |(prefix, _)| prefix);
         list.split(", ").any(|one| one == label || format!("{prefix} {one}") == label)
     };
-    let known = |label: &str| {
-        fields.iter().copied().flatten().any(|field| field.label == label || listed(field.label))
-    };
+    let explained = || fields(text).filter(|field| !field.meaning.is_empty());
+    let known = |label: &str| explained().any(|field| field.label == label || listed(field.label));
     let of_times = ["p50", "p99", "p99.9", "max"].iter().find_map(|one| label.strip_suffix(one));
     known(label) || of_times.is_some_and(|rest| known(rest.trim_end()))
 }
 
-/// Creates a label.
-pub const fn field(label: &'static str, unit: &'static str, meaning: &'static str) -> Field {
-    Field { label, unit, meaning }
-}
+/// The labels below every report.
+pub const EVERYWHERE: &str = include_str!("field/everywhere.txt");
 
-/// A label of several commands.
-pub const CPU: Field =
-    field("CPU", "share", "CPU time as a share of one core; 100% is one core all the time.");
-/// A label of several commands.
-pub const WAKE_UPS: Field = field("wake-ups", "times", "How often it slept and was woken.");
-/// A label of several commands.
-pub const BACK_TO_BACK: Field =
-    field("back to back", "share", "Gaps shorter than half the target gap, as a share of all gaps.");
-/// A label of several commands.
-pub const LONGEST_BURST: Field =
-    field("longest burst", "packets", "The most packets in a row joined by such gaps.");
-/// A label of several commands.
-pub const TIME: Field =
-    field("time", "s", "The end of the second that a line is about, since the run began.");
-/// A label of several commands.
-pub const MINIMUM: Field = field(
-    "min, p50, p99, p99.9, max",
-    "time",
-    "Percentiles of the times to their left: p99 is exceeded by one in a hundred.",
-);
-
-/// The fields below every report.
-pub const EVERYWHERE: &[Field] = &[
-    field("inconclusive", "", "Why the figures prove nothing."),
-    field("random", "", "The seed that repeats what was random."),
-    field("note", "", "What did not work as asked, and what was done instead."),
-    field(
-        "CPU taken meanwhile",
-        "share",
-        "CPU time that the host and other programs took during the run, of all CPUs.",
-    ),
-    field("sandbox", "", "The user it became, the capabilities it kept and what confines it."),
-];
+const COMMON: &str = include_str!("field/common.txt");

@@ -6,14 +6,12 @@ pub mod checks;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::field::Fields;
-
 /// The last group of flags, which every command has.
 pub const OTHER: &str = "Other";
 
-/// Finishes the definition of a command and its subcommands. `above` is typed before its name; `fields` returns the labels
-/// of a command's report.
-pub fn lay_out(command: Command, above: &str, fields: Fields) -> Command {
+/// Finishes the definition of a command and its subcommands. `above` is typed before its name; `fields` returns the text
+/// of the labels of a command's report.
+pub fn lay_out(command: Command, above: &str, fields: fn(&str) -> &'static str) -> Command {
     let path = format!("{above} {}", command.get_name());
     let is_list = command.has_subcommands();
     let command = command.mut_subcommands(|below| lay_out(below, &path, fields));
@@ -27,7 +25,7 @@ fn first_arguments(arg: Arg) -> Arg {
 }
 
 /// Puts `--help` and `--version` last, and makes `-h` say how to see the hidden flags.
-fn last_flags(command: Command, path: &str, fields: Fields) -> Command {
+fn last_flags(command: Command, path: &str, fields: fn(&str) -> &'static str) -> Command {
     let hidden =
         command.get_arguments().filter(|arg| arg.is_hide_short_help_set() && !arg.is_hide_set()).count();
     let more = match (hidden, command.get_after_long_help()) {
@@ -72,7 +70,7 @@ fn examples_first(command: Command, labels: Option<String>) -> Command {
 }
 
 /// Returns where the labels of a command's report are explained.
-fn labels(path: &str, fields: Fields) -> Option<String> {
+fn labels(path: &str, fields: fn(&str) -> &'static str) -> Option<String> {
     let fields = fields(path.strip_prefix("softtimers ")?);
     (!fields.is_empty()).then(|| {
         format!(

@@ -53,7 +53,6 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{BackgroundLoad, Interference, Machine};
 use softtimers_measure::stats::Counter;
 
-use field::Field;
 use output::{Object, Output, Report};
 use privileges::{Needs, Rights, Sandbox};
 use progress::Progress;
@@ -68,8 +67,8 @@ pub trait Command: Sized {
     type Report: Report<Self>;
     /// The CPUs whose use by others makes the figures inconclusive.
     const DISTURBED_BY: Disturbance;
-    /// The labels of its report and its lines of a second, in their order.
-    const FIELDS: &'static [&'static [Field]] = &[];
+    /// The [text](field) of the labels of its report and its lines of a second, in their order.
+    const FIELDS: &'static str = "";
     /// How it treats the privileges that the process began with.
     const RIGHTS: Rights = Rights::Unneeded;
 

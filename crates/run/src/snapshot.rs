@@ -10,7 +10,8 @@ use std::path::Path;
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::machine::Machine;
 
-use super::field::{self, Field};
+use super::Command;
+use super::field;
 use super::output::{Object, Report, head};
 use super::privileges::Sandbox;
 use super::screen::Screen;
@@ -41,14 +42,8 @@ impl Live {
 ///
 /// # Panics
 /// If they differ, a label is not among the fields, or a line has no room.
-pub fn check<C: ?Sized, R: Report<C>>(
-    fields: &[&[Field]],
-    name: &str,
-    header: &str,
-    live: &Live,
-    report: &R,
-) {
-    check_explained(|label| field::explain(fields, label), name, header, live, report);
+pub fn check<C: Command, R: Report<C>>(name: &str, header: &str, live: &Live, report: &R) {
+    check_explained(|label| field::explain(C::FIELDS, label), name, header, live, report);
 }
 
 /// The same for a command whose labels `is_explained` knows.

@@ -15,7 +15,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure};
 use softtimers_run::documents::{self, CompletionsArgs, ManArgs};
-use softtimers_run::field::Field;
 use softtimers_run::help::lay_out;
 use softtimers_run::output::print;
 use softtimers_run::{Command as _, carry_out, program};
@@ -94,12 +93,12 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the labels of the report of a command; empty for one without labels of its own.
-pub(crate) fn fields(command: &str) -> &'static [&'static [Field]] {
+/// Returns the text of the labels of a command's report; empty for one without labels of its own.
+pub(crate) fn fields(command: &str) -> &'static str {
     match command {
         "probe" => KernelProbe::FIELDS,
         "noise" => Noise::FIELDS,
-        _ => &[],
+        _ => "",
     }
 }
 

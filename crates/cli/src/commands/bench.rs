@@ -7,7 +7,6 @@
 //! ```
 
 pub(crate) mod args;
-mod fields;
 mod plot;
 pub(crate) mod run;
 mod search;

@@ -18,7 +18,6 @@ pub(crate) mod args;
 mod batch;
 mod batching;
 mod engine;
-mod fields;
 pub(crate) mod filter;
 pub(crate) mod pcapng;
 mod pipe;

@@ -6,7 +6,6 @@
 //! ```
 
 pub(crate) mod args;
-mod fields;
 mod figures;
 mod show;
 
@@ -15,7 +14,6 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 use softtimers_measure::failure::Failure;
-use softtimers_run::field::Field;
 
 use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -43,7 +41,7 @@ impl Command for Compare {
     type Config = Compare;
     type Report = CompareReport;
     const DISTURBED_BY: Disturbance = Disturbance::Unwatched;
-    const FIELDS: &'static [&'static [Field]] = fields::FIELDS;
+    const FIELDS: &'static str = include_str!("compare/fields.txt");
 
     fn output(&self) -> &Output {
         &self.output

@@ -9,7 +9,6 @@
 pub(crate) mod args;
 mod costs;
 pub(crate) mod features;
-mod fields;
 mod programs;
 mod range;
 pub(crate) mod receive;

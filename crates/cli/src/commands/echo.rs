@@ -16,6 +16,5 @@
 //! whether the client has a CPU to itself.
 
 pub(crate) mod args;
-mod fields;
 mod run;
 mod show;

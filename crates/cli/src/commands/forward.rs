@@ -4,7 +4,6 @@
 
 pub(crate) mod args;
 mod exposition;
-mod fields;
 pub(crate) mod metrics;
 mod rule_file;
 mod run;

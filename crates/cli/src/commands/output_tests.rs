@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use softtimers_run::field::{EVERYWHERE, Field};
+use softtimers_run::field::{self, EVERYWHERE, Field};
 
 use super::{Cli, fields};
 
@@ -26,14 +26,14 @@ fn page() -> String {
         page += &table(
             &format!("`{name}`"),
             ["label", "unit", "meaning"],
-            fields(name).iter().copied().flatten().map(cells),
+            field::fields(fields(name)).map(cells),
         );
     }
-    page += &table("Below every report", ["label", "unit", "meaning"], EVERYWHERE.iter().map(cells));
+    page += &table("Below every report", ["label", "unit", "meaning"], field::fields(EVERYWHERE).map(cells));
     page
 }
 
-fn cells(field: &Field) -> [String; 3] {
+fn cells(field: Field) -> [String; 3] {
     [field.label, field.unit, field.meaning].map(str::to_owned)
 }
 

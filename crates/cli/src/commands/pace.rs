@@ -16,7 +16,6 @@
 //! However this process ends, the kernel closes the guard's stdin and the BPF links, so a SIGKILL leaves nothing behind.
 
 pub(crate) mod args;
-mod fields;
 mod group;
 pub(crate) mod guard;
 mod members;

@@ -1,6 +1,5 @@
 //! `replay`: a recording, sent as one paced flow.
 
 pub(crate) mod args;
-mod fields;
 mod run;
 mod show;

@@ -2,6 +2,5 @@
 
 pub(crate) mod args;
 pub(crate) mod engine;
-pub(crate) mod fields;
 pub(crate) mod run;
 pub(crate) mod show;

@@ -13,7 +13,6 @@ pub(crate) mod args;
 pub(crate) mod control;
 pub(crate) mod delays;
 pub(crate) mod ends;
-mod fields;
 pub(crate) mod inside;
 mod lateness;
 mod lines;

@@ -2,8 +2,6 @@
 
 use clap::Command;
 
-use crate::field::Fields;
-
 /// Lines of 80 columns.
 const SCREEN: usize = 45;
 /// Columns that an example has, so that no terminal breaks it.
@@ -53,7 +51,7 @@ pub fn every_flag_stands_in_a_group_where_there_are_many(command: &Command) {
 ///
 /// # Panics
 /// If one does not.
-pub fn long_help_begins_with_examples(command: &Command, fields: Fields) {
+pub fn long_help_begins_with_examples(command: &Command, fields: fn(&str) -> &'static str) {
     each(command, "softtimers", &mut |command, path| {
         let help = command.clone().term_width(100).render_long_help().to_string();
         assert!(help.starts_with("Example"), "{path}: {help}");

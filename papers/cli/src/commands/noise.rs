@@ -11,7 +11,6 @@
 
 mod account;
 pub(crate) mod args;
-mod fields;
 mod measured;
 mod rates;
 mod run;

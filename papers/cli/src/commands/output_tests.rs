@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use softtimers_run::field::Field;
+use softtimers_run::field::{self, Field};
 use softtimers_sim::experiments;
 
 use super::{Cli, fields};
@@ -26,7 +26,7 @@ fn page() -> String {
         page += &table(
             &format!("`{name}`"),
             ["label", "unit", "meaning"],
-            fields(name).iter().copied().flatten().map(cells),
+            field::fields(fields(name)).map(cells),
         );
     }
     for experiment in experiments::ALL {
@@ -39,7 +39,7 @@ fn page() -> String {
     page
 }
 
-fn cells(field: &Field) -> [String; 3] {
+fn cells(field: Field) -> [String; 3] {
     [field.label, field.unit, field.meaning].map(str::to_owned)
 }
 

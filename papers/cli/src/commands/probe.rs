@@ -12,7 +12,6 @@ pub(crate) mod args;
 mod caches;
 mod companion;
 mod cost;
-mod fields;
 mod run;
 mod series;
 mod show;

@@ -10,7 +10,6 @@ use softtimers_measure::interrupt::Interrupt;
 use super::args::{BenchPlan, Offers};
 use super::search::Search;
 use super::show::{BenchConfig, BenchReport, CurveReport, header};
-use softtimers_run::field::Field;
 
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
@@ -38,7 +37,7 @@ impl Command for Overload {
     type Config = BenchConfig;
     type Report = BenchReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

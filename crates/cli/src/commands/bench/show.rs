@@ -302,6 +302,6 @@ mod tests {
             ],
         };
         let header = "bench of a receiver over loopback: mode hybrid, 1 stage, 100 rules; trials of 500 ms";
-        snapshot::check(super::super::fields::FIELDS, "bench", header, &Live::none(), &report);
+        snapshot::check("bench", header, &Live::none(), &report);
     }
 }

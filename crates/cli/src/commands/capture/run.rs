@@ -17,7 +17,6 @@ use super::sink::{self, Sink};
 use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
 use super::tap::{Layout, Tap};
-use softtimers_run::field::Field;
 
 use crate::run::output::{Object, Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
@@ -30,7 +29,7 @@ impl Command for Capture {
     type Report = CaptureReport;
     // The sender is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -11,7 +11,6 @@ use super::show::{DoctorReport, header};
 use super::trial::{BATCHES, Cell, DECISIVE, INTERVAL, Load, METHODS, Notes, Trial};
 use super::verdict::Verdict;
 use super::{costs, features, programs, range, verdict};
-use softtimers_run::field::Field;
 
 use crate::run::output::Output;
 use crate::run::privileges::Rights;
@@ -21,7 +20,7 @@ impl Command for Doctor {
     type Config = Doctor;
     type Report = DoctorReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::OfChildren;
 
     fn output(&self) -> &Output {

@@ -332,8 +332,8 @@ mod tests {
             verbose: false,
         };
         let header = "doctor: 8 methods, 1 s each over loopback, idle and busy with 16 requests in a row; also 1, 4, 64";
-        snapshot::check(super::super::fields::FIELDS, "doctor", header, &Live::none(), &report);
+        snapshot::check("doctor", header, &Live::none(), &report);
         let verbose = DoctorReport { verbose: true, ..report };
-        snapshot::check(super::super::fields::FIELDS, "doctor-verbose", header, &Live::none(), &verbose);
+        snapshot::check("doctor-verbose", header, &Live::none(), &verbose);
     }
 }

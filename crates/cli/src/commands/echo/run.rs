@@ -15,7 +15,6 @@ use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 
 use super::args::Echo;
 use super::show::EchoReport;
-use softtimers_run::field::Field;
 
 use crate::run::output::Output;
 use crate::run::quantity::setting;
@@ -25,7 +24,7 @@ impl Command for Echo {
     type Config = ();
     type Report = EchoReport;
     const DISTURBED_BY: Disturbance = Disturbance::Unwatched;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
 
     fn output(&self) -> &Output {
         &self.output

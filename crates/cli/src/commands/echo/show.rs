@@ -51,6 +51,6 @@ mod tests {
             duration_s: 1.0,
         };
         let header = "echo-client to 127.0.0.1:7000: 128 requests of 32 B at once, for 1 s";
-        snapshot::check(super::super::fields::FIELDS, "echo-client", header, &Live::none(), &report);
+        snapshot::check("echo-client", header, &Live::none(), &report);
     }
 }

@@ -22,7 +22,6 @@ use super::exposition::exposition;
 use super::metrics::Metrics;
 use super::rule_file::RuleWatch;
 use super::show::{ForwardConfig, header};
-use softtimers_run::field::Field;
 
 use crate::address::bind_failure;
 use crate::commands::wan::ends::failure;
@@ -37,7 +36,7 @@ impl Command for ForwardPlan {
     type Report = Stats;
     // Both ends are most often programs on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

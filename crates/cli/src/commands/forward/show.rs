@@ -244,12 +244,12 @@ mod tests {
             columns::<_, Stats>(0, Duration::from_secs(1), &figures, screen)
         });
         let header = "forward 127.0.0.1:7001 to 127.0.0.1:7000: driver udp, mode hybrid, for 10 s";
-        snapshot::check(super::super::fields::FIELDS, "forward-udp", header, &live, &relay);
+        snapshot::check("forward-udp", header, &live, &relay);
         let made = MadeStats { sent: 12, lost: 1, told: 5, suppressed: 2 };
         let interfaces = InterfaceStats { made, outages: [1, 0], loops: 1, ..InterfaceStats::default() };
         let names = ["eth0", "eth1"].map(str::to_owned);
         let between = Stats { interfaces: Some(interfaces), ..counted(Stats::of_interfaces(&names)) };
         let header = "forward eth0 to eth1: driver xdp, mode hip";
-        snapshot::check(super::super::fields::FIELDS, "forward", header, &Live::none(), &between);
+        snapshot::check("forward", header, &Live::none(), &between);
     }
 }

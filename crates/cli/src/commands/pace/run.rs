@@ -11,7 +11,6 @@ use softtimers_bpf::{Error, TcpCapacity, TcpCounts, TcpPace};
 use softtimers_linux::optional::Optional;
 use softtimers_measure::failure::{Exit, Failure};
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_run::field::Field;
 
 use super::args::{PaceArgs, PacePlan};
 use super::group::Group;
@@ -213,7 +212,7 @@ impl Command for Paced {
     // The command may need all of the machine.
     const DISTURBED_BY: Disturbance = Disturbance::Unwatched;
     const RIGHTS: Rights = Rights::ToOpen;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
 
     fn output(&self) -> &Output {
         &self.plan.output

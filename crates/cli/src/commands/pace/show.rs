@@ -259,7 +259,7 @@ mod tests {
             to: vec!["10.0.0.0/8".to_owned()],
         };
         let report = PaceReport::new(&counts, Duration::from_secs(61), Some(ExitStatus::from_raw(0)));
-        snapshot::check(super::super::fields::FIELDS, "pace", &header(&config), &Live::none(), &report);
+        snapshot::check("pace", &header(&config), &Live::none(), &report);
         assert_eq!(fallbacks(&counts, None, None).len(), 5);
         assert_eq!(fallbacks(&TcpCounts::default(), Some("too old"), Some("too old")).len(), 2);
         let sockets =

@@ -5,7 +5,6 @@ use softtimers_measure::failure::Failure;
 
 use super::args::Recv;
 use super::show::header;
-use softtimers_run::field::Field;
 
 use crate::address::bind_failure;
 use crate::commands::traffic_page::Page;
@@ -18,7 +17,7 @@ impl Command for Recv {
     type Report = RecvReport;
     // The sender is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

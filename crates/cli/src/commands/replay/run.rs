@@ -5,7 +5,6 @@ use softtimers_measure::failure::Failure;
 
 use super::args::{Replay, ReplayConfig};
 use super::show::ReplayReport;
-use softtimers_run::field::Field;
 
 use crate::commands::send::run::send;
 use crate::commands::send::show::header;
@@ -17,7 +16,7 @@ impl Command for Replay {
     type Config = ReplayConfig;
     type Report = ReplayReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = concat!(include_str!("fields.txt"), include_str!("../send/fields.txt"));
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

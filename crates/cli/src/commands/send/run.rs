@@ -11,7 +11,6 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Send;
 use super::show::header;
-use softtimers_run::field::Field;
 
 use crate::commands::traffic_page::Page;
 use crate::file::OutputFile;
@@ -23,7 +22,7 @@ impl Command for Send {
     type Config = SendConfig;
     type Report = SendReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

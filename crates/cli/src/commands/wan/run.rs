@@ -33,7 +33,6 @@ use crate::run::quantity::setting;
 use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 use crate::user_command::pass_on;
-use softtimers_run::field::Field;
 use softtimers_run::page::Sheet;
 
 /// The relay, and the socket for changes of the path.
@@ -61,7 +60,7 @@ impl Command for Emulator {
     type Config = WanConfig;
     type Report = WanReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn watches_others(&self) -> bool {

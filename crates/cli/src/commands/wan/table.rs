@@ -227,7 +227,7 @@ mod tests {
             ..WanConfig::default()
         };
         let live = Live::new(COLUMNS, |screen| Seconds::default().lines(&full(), screen));
-        snapshot::check(super::super::fields::FIELDS, "wan", &header(&config), &live, &full());
+        snapshot::check("wan", &header(&config), &live, &full());
         let frames = InterfacesReport {
             joined: 3,
             whole: 4,
@@ -242,12 +242,6 @@ mod tests {
         let interfaces = WanReport { interfaces: Some(frames), ..full() };
         let config =
             WanConfig { kind: Kind::Interfaces, listen: "eth0".to_owned(), to: "eth1".to_owned(), ..config };
-        snapshot::check(
-            super::super::fields::FIELDS,
-            "wan-interfaces",
-            &header(&config),
-            &Live::none(),
-            &interfaces,
-        );
+        snapshot::check("wan-interfaces", &header(&config), &Live::none(), &interfaces);
     }
 }

@@ -34,7 +34,6 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Rates;
 use super::work::Work;
-use softtimers_run::field::Field;
 
 use power::Counters;
 use show::{Idle, RateCost, RatesReport, Rounds};
@@ -60,7 +59,7 @@ impl Command for Rates {
     type Config = Rates;
     type Report = RatesReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -14,7 +14,6 @@ use super::args::Noise;
 use super::measured::{Phases, Rests, measure};
 use super::show::{ClassReport, NoiseReport, header};
 use super::work::{self, Work};
-use softtimers_run::field::Field;
 
 use softtimers_run::output::Output;
 use softtimers_run::privileges::{Needs, Rights};
@@ -26,7 +25,7 @@ impl Command for Noise {
     type Report = NoiseReport;
     // Disturbance is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

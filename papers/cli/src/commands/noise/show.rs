@@ -268,6 +268,6 @@ mod tests {
         };
         let report = NoiseReport { calibrated_ns: 1_000_107, ordinary: class.clone(), fifo: Some(class) };
         let header = "noise: 10000 phases of 1 ms on CPU 0, then the same under SCHED_FIFO";
-        snapshot::check(super::super::fields::FIELDS, "noise", header, &Live::none(), &report);
+        snapshot::check("noise", header, &Live::none(), &report);
     }
 }

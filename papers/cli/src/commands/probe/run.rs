@@ -19,7 +19,6 @@ use super::series::SeriesPage;
 use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::table::header;
-use softtimers_run::field::Field;
 
 use softtimers_run::output::Output;
 use softtimers_run::privileges::{Needs, Rights};
@@ -30,7 +29,7 @@ impl Command for KernelProbe {
     type Report = ProbeReport;
     // The activity of other programs is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
-    const FIELDS: &'static [&'static [Field]] = super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {

@@ -16,7 +16,6 @@ use super::refusal::Refusal;
 use super::registry::Registry;
 use super::serve::Api;
 use super::show::{ProxiesConfig, ProxiesReport, ProxyReport};
-use softtimers_run::field::Field;
 
 use crate::control::Control;
 use crate::descriptors;
@@ -42,7 +41,7 @@ impl Command for Proxies {
     type Config = ProxiesConfig;
     type Report = ProxiesReport;
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
-    const FIELDS: &'static [&'static [Field]] = super::super::fields::FIELDS;
+    const FIELDS: &'static str = include_str!("../fields.txt");
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
