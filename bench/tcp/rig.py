@@ -160,10 +160,13 @@ def measure(options, path, kind, sizes):
     return {int(size): min(all) for size, all in times.items()}, measured["queue_drops"], given_back
 
 
+def bits_of(rate):
+    return float(rate[:-4]) * {"Mbit": 1e6, "Gbit": 1e9}[rate[-4:]]
+
+
 def ideal(rate, rtt, packets):
     """A round trip, and the transmission of all packets with their headers."""
-    bits = float(rate.removesuffix("Mbit")) * 1e6 if rate.endswith("Mbit") else float(rate.removesuffix("Gbit")) * 1e9
-    return float(rtt.removesuffix("ms")) / 1e3 + packets * (PACKET + 66) * 8 / bits
+    return float(rtt.removesuffix("ms")) / 1e3 + packets * (PACKET + 66) * 8 / bits_of(rate)
 
 
 def main():
@@ -196,15 +199,24 @@ def main():
                 rows.append([name, kind, *[times[size] for size in sizes], drops])
                 print(name, kind, {size: round(one, 3) for size, one in times.items()}, "drops", drops,
                       "" if given_back is None else f"given back {given_back}", flush=True)
+            rows.sort(key=place)
             if options.json:
                 columns = ["path", "TCP", *[f"{size} packets, s" for size in sizes], "drops"]
                 table = {"key": "responses", "columns": columns, "decimals": [0, 0, *[3] * len(sizes), 0], "rows": rows,
                          "bars": list(bars(rows))}
                 write(options.json, [table, {"key": "slow-start", "columns": SLOW_START, "decimals": [0, 0, 1, 1, 1],
                                              "rows": list(against_slow_start(rows))}],
-                      f"python3 bench/tcp/rig.py --softtimers {options.softtimers} --rounds {options.rounds}")
+                      f"python3 bench/tcp/rig.py --softtimers {options.softtimers} --rounds {options.rounds} "
+                      f"--rates {','.join(dict.fromkeys(row[0].split(',')[0] for row in rows))}")
     finally:
         tear_down()
+
+
+def place(row):
+    """Orders rows by path, and those of a path as they are measured."""
+    rate, rtt, queue = row[0].split(", ")
+    kinds = ["CUBIC", "CUBIC, window of 2", "BBR", "1,000, not paced", "ideal", *PACED]
+    return bits_of(rate), int(rtt.removesuffix("ms")), int(queue.removeprefix("queue of ")), kinds.index(row[1])
 
 
 def kept(path, key="responses"):

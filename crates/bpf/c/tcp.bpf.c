@@ -13,6 +13,7 @@
  * pace is refused gets no window.
  */
 #include "tcp.bpf.h"
+#include "behind.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -31,7 +32,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 /* How long it takes to have half of it again, ns; and the least that losses leave. */
 #define REGAINED_IN (8 * 1000000000ull)
 #define LEAST_PART (WHOLE / 8)
-/* As many round trips in a row with less than 3/4 of the rate arriving and a round trip 1/4 longer than the shortest. */
+/* As many round trips in a row that are behind. */
 #define BEHIND 4
 
 /* struct bpf_sock_ops of include/uapi/linux/bpf.h, as far as it is needed. */
@@ -308,16 +309,17 @@ static __always_inline void establish(struct bpf_sock_ops *socket, struct settin
 		check(counts, bpf_setsockopt(socket, SOL_TCP, TCP_BPF_IW, &window, sizeof window));
 }
 
-/* Whether clearly less arrives than is sent, while the round trip grows: a queue fills at a smaller path. */
 static __always_inline int is_behind(struct bpf_sock_ops *socket, const struct setting *set, const struct flow *flow)
 {
-	u64 interval = socket->rate_interval_us, rate;
-	u32 round_trip = socket->srtt_us >> 3;
+	struct arrivals seen = {
+		.packets = socket->rate_delivered,
+		.in = socket->rate_interval_us,
+		.round_trip = socket->srtt_us >> 3,
+		.shortest = socket->rtt_min,
+		.packet = flow->mss,
+	};
 
-	if (!interval || !flow->among)
-		return 0;
-	rate = (u64)socket->rate_delivered * flow->mss * 1000000 / interval;
-	return rate < goodput(set, flow) / flow->among * 3 / 4 && round_trip > socket->rtt_min + socket->rtt_min / 4;
+	return flow->among && are_behind(&seen, goodput(set, flow) / flow->among);
 }
 
 SEC("sockops") int on_tcp(struct bpf_sock_ops *socket)

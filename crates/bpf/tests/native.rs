@@ -1,4 +1,5 @@
-//! `softtimer.bpf.h` as an ordinary program, against a model in virtual time: needs a C compiler and no privilege.
+//! Headers of the BPF programs in ordinary ones, `softtimer.bpf.h` against a model in virtual time: needs a C compiler and no
+//! privilege.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ fn skipped(reason: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// The model, compiled with these flags; `None`: this compiler cannot.
-fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
+/// `SOURCE.c` of `tests/native`, compiled with these flags; `None`: this compiler cannot.
+fn compiled(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -28,7 +29,7 @@ fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
         .args(flags)
         .arg("-I")
         .arg(here.join("include"))
-        .arg(here.join("tests/native/model.c"))
+        .arg(here.join("tests/native").join(source))
         .arg("-o")
         .arg(&program)
         .output();
@@ -57,7 +58,7 @@ fn agree(program: &Path, steps: u32, seeds: std::ops::Range<u32>) {
 
 #[test]
 fn the_wheel_agrees_with_the_model_whatever_comes_in_between() {
-    if let Some(program) = compiled("model", &["-O2"]) {
+    if let Some(program) = compiled("model", "model.c", &["-O2"]) {
         agree(&program, 500_000, 1..9);
     }
 }
@@ -65,9 +66,18 @@ fn the_wheel_agrees_with_the_model_whatever_comes_in_between() {
 #[test]
 fn the_wheel_is_clean_under_sanitizers() {
     let flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    if let Some(program) = compiled("model-sanitized", &flags) {
+    if let Some(program) = compiled("model-sanitized", "model.c", &flags) {
         agree(&program, 200_000, 100..102);
     }
+}
+
+/// Half the rate arrives while a queue fills: that is a smaller path only where more waits than a connection's own first
+/// packets, and more than a quarter of the round trip.
+#[test]
+fn a_queue_of_own_packets_is_no_smaller_path() {
+    let Some(program) = compiled("behind", "behind.c", &["-O2"]) else { return };
+    let output = Command::new(program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// Whoever has the header has neither our types nor our build: the kernel's types and libbpf's helpers do as well.

@@ -124,14 +124,12 @@ impl Paced {
         let took = elapsed();
         self.status = watch.status();
         let counts = pace.counts().map_err(failure)?;
-        let [lacks, lacks_udp] = [pace.lacks(), pace.lacks_udp()].map(|why| Some(why?.to_string()));
+        let lacks = [pace.lacks(), pace.lacks_udp()].map(|why| Some(why?.to_string()));
         drop(guard);
         // What the guard had to end has no exit code of its own.
         let report = PaceReport::new(&counts, took, self.status);
-        Ok(Outcome {
-            fallbacks: fallbacks(&counts, lacks.as_deref(), lacks_udp.as_deref()),
-            ..ended(report, watched)
-        })
+        let fallbacks = fallbacks(&counts, self.plan.capacity.rate.get(), &lacks);
+        Ok(Outcome { fallbacks, ..ended(report, watched) })
     }
 
     /// Runs the command with the rate alone, as BPF is not possible.

@@ -166,16 +166,16 @@ impl Report<Paced> for PaceReport {
 }
 
 /// Returns what did not work as asked, and what was done instead.
-pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>, lacks_udp: Option<&str>) -> Vec<String> {
-    let mut notes = vec![];
-    if let Some(why) = lacks {
-        notes.push(format!("after a pause connections begin as their congestion control has it: {why}"));
-    }
+pub(super) fn fallbacks(counts: &TcpCounts, rate: u64, [lacks, udp]: &[Option<String>; 2]) -> Vec<String> {
+    let pauses = |why| format!("after a pause connections begin as their congestion control has it: {why}");
+    let mut notes: Vec<String> = lacks.iter().map(pauses).collect();
     if counts.given_back > 0 {
         let connections = part(counts.given_back, counts.connections);
         notes.push(format!(
             "the path carried less than --rate for {connections} of the connections, by losses or a growing queue: they were left to their congestion control"
         ));
+        let has_lost = counts.retransmitted > 0;
+        notes.extend((has_lost && rate > TRAINS_OF_16).then(|| LONG_TRAINS.to_owned()));
     }
     if counts.remembered > 0 {
         let connections = number(counts.remembered, "later connection");
@@ -189,7 +189,7 @@ pub(super) fn fallbacks(counts: &TcpCounts, lacks: Option<&str>, lacks_udp: Opti
             "{connections} had another congestion control than CUBIC: it was given window and pace, and has its own way after a pause"
         ));
     }
-    notes.extend(lacks_udp.map(|why| format!("UDP is not paced: {why}")));
+    notes.extend(udp.as_ref().map(|why| format!("UDP is not paced: {why}")));
     notes.extend(unpaced_udp(counts.udp, counts.udp_to));
     notes.extend(refusals(counts.refused, counts.last_refusal));
     notes
@@ -227,6 +227,11 @@ fn refusals(refused: u64, last: u64) -> Option<String> {
     (refused > 0).then(|| format!("the kernel refused {}: {error}", number(refused, "setting")))
 }
 
+/// The kernel hands over what a pace is in 1/1024 s at a time (`sk_pacing_shift`): above this rate more than 16 packets, which a
+/// queue of 30 holds as measured (docs/pace.md).
+const TRAINS_OF_16: u64 = 16 * 1_448 * 8 * 1_024;
+const LONG_TRAINS: &str = "at this rate TCP hands over more than 16 packets at a time, up to 45, which a short queue does not hold: 'ip link set dev DEV gso_max_segs 16' limits them";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,8 +265,11 @@ mod tests {
         };
         let report = PaceReport::new(&counts, Duration::from_secs(61), Some(ExitStatus::from_raw(0)));
         snapshot::check("pace", &header(&config), &Live::none(), &report);
-        assert_eq!(fallbacks(&counts, None, None).len(), 5);
-        assert_eq!(fallbacks(&TcpCounts::default(), Some("too old"), Some("too old")).len(), 2);
+        let [slow, fast] = [100_000_000, 1_000_000_000];
+        assert_eq!(fallbacks(&counts, slow, &[None, None]).len(), 5);
+        let lacks = [(); 2].map(|()| Some("too old".to_owned()));
+        assert_eq!(fallbacks(&TcpCounts::default(), fast, &lacks).len(), 2);
+        assert_eq!(fallbacks(&counts, fast, &[None, None])[1], LONG_TRAINS);
         let sockets =
             SocketCounts { listening: 1, udp: 2, refused: 1, last_refusal: 1, ..SocketCounts::default() };
         let why = Failure::not_possible("why");
