@@ -1,17 +1,20 @@
 //! The settings of a path and the parsing of their values, shared by the command line and the control socket.
 
+mod delays;
+mod link;
+
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use softtimers_measure::units::{self, SendRate};
+use softtimers_measure::units;
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FourStates, FqCodelConfig,
-    GilbertElliott, Incidence, Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
+    Ahead, Change, FourStates, GilbertElliott, Incidence, Late, Loss, Probability, Reorder, Slots,
 };
 
 use crate::file;
-use crate::run::privileges::user::exceeds_caller;
+use delays::jitter;
+use link::{aqm, limit, rate, trace};
 
 /// A setting.
 #[derive(Debug)]
@@ -70,165 +73,12 @@ impl Setting {
     }
 }
 
-fn jitter(text: &str) -> Result<Jitter, String> {
-    let (size, mut rest) = text.split_once(':').map_or((text, None), |(size, rest)| (size, Some(rest)));
-    let size = units::duration(size).map_err(|error| error.to_string())?;
-    let mut jitter = Jitter::uniform(size);
-    while let Some(options) = rest {
-        let option;
-        (option, rest) = next_option(options);
-        jitter = match option {
-            "normal" => jitter.spread(Spread::Normal),
-            "exponential" => jitter.spread(Spread::Exponential),
-            "pareto" => jitter.spread(Spread::Table(DelayTable::pareto())),
-            "paretonormal" => jitter.spread(Spread::Table(DelayTable::pareto_normal())),
-            "reordering" => jitter.reordering(),
-            _ => match option.split_once('=') {
-                Some(("dist", path)) => jitter.spread(Spread::Table(distribution(path)?)),
-                Some(("corr", value)) => jitter.correlated(share(value)?),
-                _ => {
-                    return Err(format!(
-                        "no option {option:?}; there are normal, exponential, pareto, paretonormal, dist=FILE, corr=SHARE, reordering"
-                    ));
-                }
-            },
-        };
-    }
-    Ok(jitter)
-}
-
-/// Splits off the first option. A file name may have colons: it ends where an option begins.
-fn next_option(options: &str) -> (&str, Option<&str>) {
-    let is_option = |rest: &str| {
-        let word = rest.split(':').next().unwrap_or(rest);
-        JITTER_OPTIONS.contains(&word) || ["dist=", "corr="].iter().any(|name| word.starts_with(name))
-    };
-    let is_file = options.starts_with("dist=");
-    let mut colons = options.match_indices(':').map(|(at, _)| at);
-    match colons.find(|at| !is_file || is_option(&options[at + 1..])) {
-        Some(at) => (&options[..at], Some(&options[at + 1..])),
-        None => (options, None),
-    }
-}
-
-type ParseTable = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
-
-fn distribution(path: &str) -> Result<DelayTable, String> {
-    let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
-    // A netem table has spaces between its numbers.
-    let is_histogram =
-        text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
-    let (parse, lines): (ParseTable, &str) = if is_histogram {
-        (DelayTable::histogram, HISTOGRAM_LINES)
-    } else {
-        (DelayTable::parse, TABLE_LINES)
-    };
-    parse(&text).map_err(|error| {
-        // The message may quote the line.
-        let problem =
-            if exceeds_caller() { format!("line {}: {lines}", error.line()) } else { error.to_string() };
-        format!("dist={path}: {problem}")
-    })
-}
-
-fn rate(text: &str) -> Result<Bottleneck, String> {
-    if text == "none" {
-        return Ok(Bottleneck::NONE);
-    }
-    let rate = units::rate(text).map_err(|error| match error.to_string() {
-        said if said.contains("pps") => {
-            "not a rate of a bottleneck; bits a second are, in bit, kbit, Mbit or Gbit, such as 10Mbit or 1.5Gbit, or none"
-                .to_owned()
-                + &elsewhere(text)
-        }
-        said => said,
-    });
-    match rate? {
-        SendRate::BitsPerSecond(bits) => Bottleneck::bits_per_second(bits).map_err(|error| error.to_string()),
-        SendRate::PacketsPerSecond(_) => Err("a bottleneck has bits a second, such as 10Mbit".into()),
-    }
-}
-
-/// Returns what a rate would be here that is spelled as iperf3 or tc has it; empty for any other.
-fn elsewhere(text: &str) -> String {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let Ok(value) = number.parse::<f64>() else { return String::new() };
-    let unit = unit.to_ascii_lowercase();
-    let named = [("k", "kbit"), ("m", "Mbit"), ("g", "Gbit")];
-    let Some((short, ours)) = named.into_iter().find(|(short, _)| unit.starts_with(short)) else {
-        return String::new();
-    };
-    match unit.strip_prefix(short) {
-        Some("") => format!("; iperf3's {text} is {number}{ours}"),
-        Some("bps") => {
-            format!(
-                "; {text} is {number}{ours} if it means bits, and in tc, which means bytes, {}{ours}",
-                value * 8.0
-            )
-        }
-        _ => String::new(),
-    }
-}
-
-fn trace(path: &str) -> Result<Bottleneck, String> {
-    let text = read(Path::new(path), MOST_OF_A_TRACE)?;
-    let trace = DeliveryTrace::parse(&text).map_err(|error| {
-        // The message may quote the line.
-        if exceeds_caller() { format!("line {}: {TRACE_LINES}", error.line()) } else { error.to_string() }
-    })?;
-    Ok(Bottleneck::trace(trace))
-}
-
 /// Returns the content of a file that has at most `most` bytes.
 pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let file = file::open(path).map_err(|error| error.to_string())?;
     let read = file.take(most + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
     if read as u64 > most { Err(format!("longer than {most} bytes")) } else { Ok(text) }
-}
-
-fn limit(text: &str) -> Result<Limit, String> {
-    let allowed = || "a limit is 20packets, 64KiB or 50ms".to_owned();
-    if let Some(packets) = text.strip_suffix("packets") {
-        return packets.parse().map(Limit::Packets).map_err(|_| allowed());
-    }
-    let time = units::duration(text).map(Limit::Time);
-    time.or_else(|_| units::bytes(text).map(Limit::Bytes)).map_err(|_| allowed())
-}
-
-fn aqm(text: &str) -> Result<Aqm, String> {
-    let (name, options) = text.split_once(':').map_or((text, None), |(name, options)| (name, Some(options)));
-    let is_fair = name == "fq_codel";
-    let (mut fair, mut pie) = (FqCodelConfig::default(), PieConfig::default());
-    for option in options.into_iter().flat_map(|options| options.split(':')) {
-        let time = |text| units::positive_duration(text).map_err(|error| format!("{option}: {error}"));
-        match option.split_once('=') {
-            None if option == "ecn" => (fair.codel.ecn, pie.ecn) = (true, true),
-            None => {
-                let target = units::duration(option).map_err(|error| error.to_string())?;
-                (fair.codel.target, pie.target) = (target, target);
-            }
-            Some(("interval", value)) if is_fair || name == "codel" => fair.codel.interval = time(value)?,
-            Some(("flows", value)) if is_fair => fair.flows = within(option, value, 1..=65_536)?,
-            // With a short one a packet takes many turns.
-            Some(("quantum", value)) if is_fair => fair.quantum = within(option, value, 256..=1_048_576)?,
-            Some(_) => {
-                return Err(format!(
-                    "no option {option:?} of {name}; there are TARGET and ecn, of codel and fq_codel interval=TIME, of fq_codel flows=N and quantum=BYTES"
-                ));
-            }
-        }
-    }
-    match name {
-        "codel" => Ok(Aqm::Codel(fair.codel)),
-        "fq_codel" => Ok(Aqm::FqCodel(fair)),
-        "pie" => Ok(Aqm::Pie(pie)),
-        "droptail" if options.is_none() => Ok(Aqm::DropTail),
-        _ => Err(format!(
-            "no managed queue {text:?}; there are codel, fq_codel and pie, each with :TARGET and :ecn, and droptail"
-        )),
-    }
 }
 
 /// Parses a whole number of an option, within bounds.
@@ -347,38 +197,15 @@ fn share(text: &str) -> Result<Probability, String> {
     Probability::per_billion(parts).map_err(|error| error.to_string())
 }
 
-const JITTER_OPTIONS: [&str; 5] = ["normal", "exponential", "pareto", "paretonormal", "reordering"];
-const TRACE_LINES: &str =
-    "each is a whole number of milliseconds, not below the one before, the last above zero";
-const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
-const HISTOGRAM_LINES: &str = "each has a value in sizes, a comma and how often it was";
-/// Room for 16,384 numbers, and comments.
-const MOST_OF_A_TABLE: u64 = 1 << 20;
-/// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
-const MOST_OF_A_TRACE: u64 = 64 << 20;
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use softtimers_wan::{CodelConfig, PathConfig};
+    use softtimers_wan::{
+        Aqm, Bottleneck, CodelConfig, DelayTable, Jitter, Limit, PathConfig, PieConfig, Spread,
+    };
 
     use super::*;
-
-    #[test]
-    fn spellings_of_iperf3_and_tc_are_named() {
-        for (text, part) in [
-            ("1M", "iperf3's 1M is 1Mbit"),
-            ("2.5g", "iperf3's 2.5g is 2.5Gbit"),
-            ("20Mbps", "20Mbps is 20Mbit if it means bits, and in tc, which means bytes, 160Mbit"),
-            ("20", "in bit, kbit, Mbit or Gbit"),
-            ("100pps", "bits a second"),
-        ] {
-            let said = rate(text).unwrap_err();
-            assert!(said.contains(part), "{text}: {said}");
-        }
-        assert!(rate("20Mbit").is_ok() && !rate("20x").unwrap_err().contains("iperf3"));
-    }
 
     fn change(name: &str, value: &str) -> Result<Change, String> {
         Setting::named(name).unwrap().change(value)
@@ -459,29 +286,6 @@ mod tests {
         assert_eq!(chain("state:1%,30%,10%,60%,2%"), all);
         let refused = change("loss", "state:99%,30%,10%,60%,2%").unwrap_err().to_string();
         assert!(refused.contains("P13 and P14 are 0.99 and 0.02; together they are at most 1"), "{refused}");
-    }
-
-    #[test]
-    fn a_file_of_delays_may_lie_anywhere() {
-        for (text, first, rest) in [
-            ("normal:corr=1%", "normal", Some("corr=1%")),
-            ("dist=/a:b/c:corr=1%:reordering", "dist=/a:b/c", Some("corr=1%:reordering")),
-            ("dist=C:/table", "dist=C:/table", None),
-            ("dist=a:normal", "dist=a", Some("normal")),
-            ("often:dist=a:b", "often", Some("dist=a:b")),
-        ] {
-            assert_eq!(next_option(text), (first, rest), "{text}");
-        }
-        let directory = std::env::temp_dir().join(format!("softtimers:{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join("table"), "-8192 8192\n").unwrap();
-        let text = format!("2ms:dist={}/table:corr=25%", directory.display());
-        assert!(matches!(change("jitter", &text), Ok(Change::Jitter(_))), "{text}");
-        std::fs::write(directory.join("histogram"), "# of a radio link\nms,count\n0,3\n1.5,1\n").unwrap();
-        let text = format!("1ms:dist={}/histogram", directory.display());
-        let Ok(Change::Jitter(jitter)) = change("jitter", &text) else { panic!("no histogram") };
-        assert!(matches!(jitter.spread, Spread::Table(table) if table.quantiles() == 4));
-        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
