@@ -108,6 +108,10 @@ fn tail(batch: usize, time: Duration) -> Done<Vec<Table>> {
         // A short turn ends before the packets due in its last tenth of a millisecond.
         let rate = contest.over(|round| Some(round[0].event_rate / PER_SECOND));
         table.bar(Bar::at_least(busy("of the rate"), 0.99, rate));
+        let rounds = contest.rounds.len() as f64;
+        let on_rate = contest.rounds.iter().filter(|round| round[0].event_rate >= 0.99 * PER_SECOND).count();
+        let share = (rounds > 0.0).then(|| on_rate as f64 / rounds);
+        table.bar(Bar::at_least(busy("rounds with 0.99 of the rate"), 0.95, share).unless(disturbed));
     }
     Ok(vec![table])
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
-//!   emulators                        wan beside Toxiproxy, netem and mahimahi
+//!   wan-start, one-way               until wan's command has run, and how late it is between kernels
+//!   emulators                        wan beside Toxiproxy and netem
 //!   c                                C programs beside libuv and libevent
 //!   turns, events, flows, …          the benches, each by `cargo bench`
 //! ```
@@ -18,6 +19,7 @@ mod doctor;
 mod emulators;
 mod one_way;
 mod wan;
+mod wan_start;
 
 use anyhow::Context as _;
 use softtimers_trials::bar::Bar;
@@ -53,7 +55,7 @@ impl Effort {
 }
 
 /// The sections that can be measured separately.
-pub const SECTIONS: [Section<Effort>; 16] = [
+pub const SECTIONS: [Section<Effort>; 18] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -68,6 +70,8 @@ pub const SECTIONS: [Section<Effort>; 16] = [
     ("c", c::c),
     ("server", |effort| bench(effort, "server")),
     ("wan", wan::wan),
+    ("wan-start", wan_start::wan_start),
+    ("one-way", one_way::one_way),
     ("emulators", emulators::emulators),
     ("quinn", |effort| bench(effort, "quinn")),
 ];

@@ -4,11 +4,10 @@
 //!   wan -- CMD        this ══ wan: bridge ══ this           kernel TCP between namespaces
 //!   wan --tcp         this ──▶ wan: relay ──▶ this          a proxy on loopback, as is Toxiproxy
 //!   netem             this ══ lo of a namespace ══ this     in the kernel, whose CPU time is not attributed
-//!   mahimahi          this ══ mm-delay, mm-link ══ this
 //! ```
 //!
-//! Others are measured where they are installed: Toxiproxy's server by the variable `TOXIPROXY_SERVER`, the others by
-//! name.
+//! Others are measured where they are installed: Toxiproxy's server by the variable `TOXIPROXY_SERVER`, netem where
+//! the kernel has it.
 
 use std::env;
 use std::fs;
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use softtimers_measure::estimate::median;
 use softtimers_trials::bar::Bar;
@@ -26,7 +25,6 @@ use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;
 
 use super::Effort;
-use super::one_way::one_way;
 use crate::bench::Done;
 use crate::traffic::{Answer, Moment, ask, serve};
 use softtimers_trials::command::{Killed, Program, announced, output, pause, start, works};
@@ -37,10 +35,11 @@ enum Emulator {
     /// Loopback alone, for the errors of the measurement itself.
     Nobody,
     Inside,
+    /// The same with a longer span in which segments may leave together, for its CPU time at a limit.
+    Coalescing,
     Relay,
     Toxiproxy(PathBuf),
     Netem(String),
-    Mahimahi,
 }
 
 /// The settings of a path.
@@ -65,7 +64,15 @@ struct Trial<'a> {
 }
 
 const RTT: Duration = Duration::from_millis(20);
-const RATES: [(u64, &str); 2] = [(100_000_000, "100 Mbit/s off by %"), (1_000_000_000, "1 Gbit/s off by %")];
+/// The longer of the spans in which segments may leave together; the other is the default.
+const SPAN: &str = "100us";
+const RATES: [(u64, &str); 3] = [
+    (10_000_000, "10 Mbit/s off by %"),
+    (100_000_000, "100 Mbit/s off by %"),
+    (1_000_000_000, "1 Gbit/s off by %"),
+];
+/// The rate whose cost is of interest.
+const FAST: u64 = RATES[2].0;
 const OFF: &str = "RTT 20 ms: p50 off by ms";
 const FASTEST: &str = "without limits Gbit/s";
 const COST: &str = "CPU s a Gbit";
@@ -74,9 +81,8 @@ const CLOCK: &str = "CPU s a Gbit at 1 Gbit/s";
 pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
     let program = Program::build()?;
     let this = env::current_exe()?.display().to_string();
-    // mahimahi's command reaches this machine at another address than loopback.
-    let listener = TcpListener::bind(if mahimahi().is_ok() { "0.0.0.0:0" } else { "127.0.0.1:0" })?;
-    let server = SocketAddr::from(([127, 0, 0, 1], listener.local_addr()?.port()));
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let server = listener.local_addr()?;
     std::thread::spawn(move || serve(&listener));
     let trial = Trial {
         program: &program,
@@ -90,10 +96,10 @@ pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
     for (emulator, found) in [
         (Emulator::Nobody, Ok(())),
         (Emulator::Inside, Ok(())),
+        (Emulator::Coalescing, Ok(())),
         (Emulator::Relay, Ok(())),
         toxiproxy(),
         (Emulator::Netem(space.0.clone()), space.lay()),
-        (Emulator::Mahimahi, mahimahi()),
     ] {
         // An emulator that does not run here is reported, and not compared.
         let first = found.and_then(|()| trial.once(&emulator, Set::Nothing, 1, Duration::ZERO).map(drop));
@@ -104,16 +110,25 @@ pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
     }
     let measured =
         effort.paired.contest(&[()], &mut contenders, |(), emulator, round| trial.round(emulator, round))?;
-    let columns = [(OFF, 3), (RATES[0].1, 2), (RATES[1].1, 2), (FASTEST, 2), (COST, 3), (CLOCK, 3)];
+    let rates = RATES.map(|(_, name)| (name, 2));
+    let columns = [&[(OFF, 3)][..], &rates, &[(FASTEST, 2), (COST, 3), (CLOCK, 3)]].concat();
     let mut table = Table::of("emulators", &measured, contenders.iter().map(Emulator::name), &columns);
-    let (inside, relay) = (Emulator::Inside.name(), Emulator::Relay.name());
-    for (row, figure, most) in [(inside, OFF, 0.1), (relay, OFF, 0.1), (inside, RATES[1].1, 0.5)] {
+    let [inside, coalescing, relay, toxiproxy] =
+        [Emulator::Inside, Emulator::Coalescing, Emulator::Relay, Emulator::Toxiproxy(PathBuf::new())]
+            .map(|emulator| emulator.name());
+    let rates = RATES.iter().map(|(_, name)| (inside, *name, 0.1));
+    let costs = [(inside, CLOCK, 0.35), (coalescing, CLOCK, 0.25), (inside, COST, 0.06)];
+    for (row, figure, most) in rates.chain(costs) {
         table.bar(Bar::at_most(format!("{row}: {figure}"), most, measured.estimate(row, figure)));
     }
-    table.bar(Bar::at_least(format!("{inside}: {FASTEST}"), 5.0, measured.estimate(inside, FASTEST)));
+    let against =
+        |figure| (format!("{relay}: {figure}, of {toxiproxy}'s"), measured.ratio(figure, relay, toxiproxy));
+    let (fastest, cost) = (against(FASTEST), against(COST));
+    table.bar(Bar::at_least(fastest.0, 2.0, fastest.1));
+    table.bar(Bar::at_most(cost.0, 0.5, cost.1));
     notes.into_iter().for_each(|note| table.note(note));
     table.note("Round trips include the programs' own part, which loopback alone shows. Rates are of payload, beside those that the set rate leaves for it. Toxiproxy counts no headers. CPU time is that of the emulator's process.");
-    Ok(vec![table, one_way(effort, &program)?])
+    Ok(vec![table])
 }
 
 impl Emulator {
@@ -121,29 +136,33 @@ impl Emulator {
         match self {
             Emulator::Nobody => "none: loopback",
             Emulator::Inside => "wan -- CMD",
+            Emulator::Coalescing => "wan --coalesce 100us -- CMD",
             Emulator::Relay => "wan --tcp",
             Emulator::Toxiproxy(_) => "Toxiproxy",
             Emulator::Netem(_) => "netem",
-            Emulator::Mahimahi => "mahimahi",
         }
     }
 
     /// Returns the payload's part of a rate: of frames of 1,514 bytes, of segments with 52 bytes of headers, or all.
     fn payload(&self) -> f64 {
         match self {
-            Emulator::Inside => 1_448.0 / 1_514.0,
+            Emulator::Inside | Emulator::Coalescing => 1_448.0 / 1_514.0,
             Emulator::Relay => 1_448.0 / 1_500.0,
             // A frame on lo has 65,483 bytes of payload.
             Emulator::Nobody | Emulator::Netem(_) | Emulator::Toxiproxy(_) => 1.0,
-            Emulator::Mahimahi => 1_448.0 / 1_504.0,
         }
     }
 }
 
 impl Trial<'_> {
-    /// Measures all figures of an emulator.
+    /// Measures all figures of an emulator; of one that differs in its span only, the cost of the limit.
     fn round(&self, emulator: &Emulator, round: &mut Round) -> Result<()> {
         let row = emulator.name();
+        if matches!(emulator, Emulator::Coalescing) {
+            let (answer, cpu) = self.once(emulator, Set::Rate(FAST), 0, self.length)?;
+            round.put(row, CLOCK, cost(answer.rate, cpu, self.length));
+            return Ok(());
+        }
         let (Answer { trips, .. }, _) = self.once(emulator, Set::Rtt(RTT), self.pings, Duration::ZERO)?;
         let is_set = !matches!(emulator, Emulator::Nobody);
         let wanted = if is_set { RTT.as_nanos() as f64 } else { 0.0 };
@@ -153,7 +172,7 @@ impl Trial<'_> {
             let wanted = bits as f64 * emulator.payload();
             round.put(row, name, answer.rate.map(|rate| 100.0 * (rate / wanted - 1.0).abs()));
             let cost = cost(answer.rate, cpu, self.length);
-            round.put(row, CLOCK, cost.filter(|_| bits == RATES[1].0));
+            round.put(row, CLOCK, cost.filter(|_| bits == FAST));
         }
         let (answer, cpu) = self.once(emulator, Set::Nothing, 0, self.length)?;
         round.put(row, FASTEST, answer.rate.map(|rate| rate / 1e9));
@@ -172,10 +191,14 @@ impl Trial<'_> {
     ) -> Result<(Answer, Option<f64>)> {
         match emulator {
             Emulator::Nobody => Ok((ask(&self.server.to_string(), pings, length, &mut |_| ())?, None)),
-            Emulator::Inside => {
+            Emulator::Inside | Emulator::Coalescing => {
                 let peer = format!("exec {} traffic serve 0.0.0.0:7000", self.this);
                 let mut command = self.program.command(&["wan"]);
-                command.args(flags(set).split_whitespace()).args(["--peer", &peer, "--"]);
+                command.args(flags(set).split_whitespace());
+                if matches!(emulator, Emulator::Coalescing) {
+                    command.args(["--coalesce", SPAN]);
+                }
+                command.args(["--peer", &peer, "--"]);
                 self.behind(command, "peer:7000", pings, length, true)
             }
             Emulator::Relay => {
@@ -203,15 +226,6 @@ impl Trial<'_> {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", space]);
                 self.behind(command, "127.0.0.1:7000", pings, length, false)
-            }
-            Emulator::Mahimahi => {
-                let trace = trace(set)?;
-                let delay = if let Set::Rtt(rtt) = set { rtt.as_millis() / 2 } else { 0 };
-                let mut command = Command::new("mm-delay");
-                command.arg(delay.to_string());
-                command.args(trace.iter().flat_map(|file| ["mm-link", file, file, "--"].map(str::to_owned)));
-                command.args(["sh", "-c", "exec \"$0\" \"$1\" \"$2\" \"$MAHIMAHI_BASE:$3\" \"$4\" \"$5\""]);
-                self.behind(command, &self.server.port().to_string(), pings, length, false)
             }
         }
     }
@@ -374,26 +388,6 @@ fn netem(space: &str, set: Set) -> Result<()> {
     };
     let line = format!("-n {space} qdisc replace dev lo root netem limit 100000 {setting}");
     output(Command::new("tc").args(line.split(' '))).map(drop)
-}
-
-fn mahimahi() -> Result<()> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = |name: &str| env::split_paths(&path).any(|place| place.join(name).is_file());
-    match ["mm-delay", "mm-link"].into_iter().find(|name| !found(name)) {
-        Some(name) => bail!("no {name}"),
-        None => Ok(()),
-    }
-}
-
-/// Creates a file with the chances of a constant rate, each of which is 12 Mbit/s per millisecond, over three
-/// milliseconds.
-fn trace(set: Set) -> Result<Option<String>> {
-    let Set::Rate(bits) = set else { return Ok(None) };
-    let each = bits / 4_000_000;
-    let text: String = (0..each).map(|chance| format!("{}\n", 1 + 3 * chance / each)).collect();
-    let path = env::temp_dir().join(format!("softtimers-mahimahi-{}-{bits}", std::process::id()));
-    fs::write(&path, text)?;
-    Ok(Some(path.display().to_string()))
 }
 
 fn one_line(error: &anyhow::Error) -> String {

@@ -22,6 +22,7 @@ use softtimers_trials::paired::Round;
 use softtimers_trials::result::Table;
 
 use super::Effort;
+use crate::bench::Done;
 
 /// The delay that is set.
 const SET_DELAY: Duration = Duration::from_millis(10);
@@ -46,13 +47,14 @@ const CASES: [Case; 4] = [
 ];
 
 /// Measures how late packets are, against what was set.
-pub(super) fn one_way(effort: &Effort, program: &Program) -> Result<Table> {
+pub(super) fn one_way(effort: &Effort) -> Done<Vec<Table>> {
+    let program = Program::build()?;
     let packets = effort.of(1_000, 50);
     let mut cases = CASES;
     let measured =
-        effort.paired.contest(&[()], &mut cases, |(), case, round| once(program, case, packets, round))?;
+        effort.paired.contest(&[()], &mut cases, |(), case, round| once(&program, case, packets, round))?;
     let columns = [(ABOVE_P50, 1), (ABOVE_P99, 1), (EARLIEST, 1), (ADDS, 1)];
-    let mut table = Table::of("one way", &measured, CASES.iter().map(|case| case.name), &columns);
+    let mut table = Table::of("one-way", &measured, CASES.iter().map(|case| case.name), &columns);
     for (case, figure, most) in
         [(CASES[1], ABOVE_P50, 30.0), (CASES[1], ABOVE_P99, 150.0), (CASES[3], ABOVE_P99, 300.0)]
     {
@@ -60,7 +62,7 @@ pub(super) fn one_way(effort: &Effort, program: &Program) -> Result<Table> {
         table.bar(Bar::at_most(format!("{name}: {figure}"), most, measured.estimate(name, figure)));
     }
     table.note("wan --listen … --to …, 10 ms one way. From the sender's stamp of departure to the receiver's stamp, less the 10 ms; earliest is the least of that, without subtracting loopback.");
-    Ok(table)
+    Ok(vec![table])
 }
 
 fn once(program: &Program, case: &mut Case, packets: usize, round: &mut Round) -> Result<()> {
