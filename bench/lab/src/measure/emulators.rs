@@ -72,7 +72,7 @@ const RATES: [(u64, &str); 3] = [
     (1_000_000_000, "1 Gbit/s off by %"),
 ];
 /// The rate whose cost is of interest.
-const FAST: u64 = RATES[2].0;
+const ONE_GIGABIT: u64 = RATES[2].0;
 const OFF: &str = "RTT 20 ms: p50 off by ms";
 const FASTEST: &str = "without limits Gbit/s";
 const COST: &str = "CPU s a Gbit";
@@ -159,7 +159,7 @@ impl Trial<'_> {
     fn round(&self, emulator: &Emulator, round: &mut Round) -> Result<()> {
         let row = emulator.name();
         if matches!(emulator, Emulator::Coalescing) {
-            let (answer, cpu) = self.once(emulator, Set::Rate(FAST), 0, self.length)?;
+            let (answer, cpu) = self.once(emulator, Set::Rate(ONE_GIGABIT), 0, self.length)?;
             round.put(row, CLOCK, cost(answer.rate, cpu, self.length));
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Trial<'_> {
             let wanted = bits as f64 * emulator.payload();
             round.put(row, name, answer.rate.map(|rate| 100.0 * (rate / wanted - 1.0).abs()));
             let cost = cost(answer.rate, cpu, self.length);
-            round.put(row, CLOCK, cost.filter(|_| bits == FAST));
+            round.put(row, CLOCK, cost.filter(|_| bits == ONE_GIGABIT));
         }
         let (answer, cpu) = self.once(emulator, Set::Nothing, 0, self.length)?;
         round.put(row, FASTEST, answer.rate.map(|rate| rate / 1e9));

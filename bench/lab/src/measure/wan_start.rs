@@ -18,14 +18,14 @@ use super::Effort;
 use crate::bench::Done;
 
 const TOOK: &str = "from start to end ms";
-const ALONE: &str = "wan -- true";
-const PEER: &str = "wan --peer SERVER -- true";
+const WITHOUT_PEER: &str = "wan -- true";
+const WITH_PEER: &str = "wan --peer SERVER -- true";
 
 /// Measures many starts, one after the other.
 pub(super) fn wan_start(effort: &Effort) -> Done<Vec<Table>> {
     let program = Program::build()?;
     let server = format!("exec {} traffic serve 0.0.0.0:7000", env::current_exe()?.display());
-    let mut contenders: [(&str, &[&str]); 2] = [(ALONE, &[]), (PEER, &["--peer", &server])];
+    let mut contenders: [(&str, &[&str]); 2] = [(WITHOUT_PEER, &[]), (WITH_PEER, &["--peer", &server])];
     let measured = Paired::new(effort.of(25, 1)).as_a_whole().contest(
         &[()],
         &mut contenders,
@@ -34,8 +34,8 @@ pub(super) fn wan_start(effort: &Effort) -> Done<Vec<Table>> {
             anyhow::Ok(())
         },
     )?;
-    let mut table = Table::of("wan-start", &measured, [ALONE, PEER], &[(TOOK, 1)]);
-    table.bar(Bar::at_most(format!("{ALONE}: {TOOK}"), 50.0, measured.estimate(ALONE, TOOK)));
+    let mut table = Table::of("wan-start", &measured, [WITHOUT_PEER, WITH_PEER], &[(TOOK, 1)]);
+    table.bar(Bar::at_most(format!("{WITHOUT_PEER}: {TOOK}"), 50.0, measured.estimate(WITHOUT_PEER, TOOK)));
     Ok(vec![table])
 }
 
