@@ -49,10 +49,10 @@ impl Earliest {
         self.at = self.at.min(deadline);
     }
 
-    /// Notes that a timer with this deadline is gone. [`u64::MAX`] is none, which nobody has to search for.
+    /// Notes that a timer with this deadline is gone.
     #[inline]
     pub(super) fn exclude(&mut self, deadline: u64) {
-        self.gone |= deadline == self.at && deadline != u64::MAX;
+        self.gone |= deadline == self.at;
     }
 }
 
@@ -75,7 +75,7 @@ impl<E> Wheel<E> {
     /// before the gate, which would not open for it.
     #[inline]
     fn earliest_is_unknown(&self) -> bool {
-        self.earliest.gone || self.earliest.at < self.gate
+        (self.earliest.gone && self.earliest.at != u64::MAX) || self.earliest.at < self.gate
     }
 
     /// Searches for the earliest deadline again, if it is not known and was asked for.
