@@ -16,6 +16,8 @@
 //! The first train tells the rate, so the window need not double blindly: where no queue shows it is filled up to what
 //! the trains allow, at most four times in a round trip, as SUSS does (SIGCOMM 2024). A train is believed for one
 //! such step; three that agree, for the rest. What is added is paced, so that it fills no queue by itself.
+//! Probe adds 1/64 to 1/8 in each round trip, and at most six packets in each of the first ten. Where the path holds more than
+//! 384 packets that is less than 1/64, and Start begins again with about half more instead of ¾.
 //!
 //! The pieces, each a state machine that takes the time as an argument:
 //!

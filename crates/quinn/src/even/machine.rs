@@ -40,7 +40,7 @@ pub(super) struct Machine {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
-    /// Doubles in each round trip.
+    /// Grows to two to four times in each round trip.
     Start,
     /// The path should be full, according to its trains: the window grows by an increasing amount in each
     /// round trip, until a queue shows. Holds the number of round trips since.
