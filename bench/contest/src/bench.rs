@@ -153,6 +153,9 @@ pub struct Asked {
     /// Overwrite that file
     #[arg(long, requires = "json")]
     force: bool,
+    /// Keep the tables of that file, if it exists, and add to their rounds where a bench can: of the same build
+    #[arg(long, requires = "json", conflicts_with = "force")]
+    extend: bool,
     /// Only these
     #[arg(value_name = "SECTION")]
     pub sections: Vec<String>,
@@ -212,15 +215,40 @@ impl Asked {
         self.sections.is_empty() || self.sections.iter().any(|wanted| wanted == section)
     }
 
+    /// Returns the results that `--extend` adds to.
+    ///
+    /// # Errors
+    /// If the file has none, or those of another machine.
+    pub fn earlier(&self) -> Done<Option<Results>> {
+        let Some(path) = self.json.as_ref().filter(|path| self.extend && path.exists()) else {
+            return Ok(None);
+        };
+        let of = |error: &dyn std::fmt::Display| {
+            Failure::usage(format_args!("--extend {}: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| of(&error))?;
+        let results = Results::parse(&text).map_err(|error| of(&error))?;
+        if results.machine != Machine::read().line() {
+            return Err(of(&format_args!("it is of another machine: {}", results.machine)).into());
+        }
+        Ok(Some(results))
+    }
+
     /// Runs the requested sections; `command` reproduces them.
     ///
     /// # Errors
     /// The failure of a section, in which case the other sections are in the file; or that it cannot be written.
     pub fn run<E>(&self, command: &str, sections: &[Section<E>], effort: &E) -> Done {
-        let mut file = self.json.as_ref().map(|path| create(path, self.force)).transpose()?;
+        let earlier = self.earlier()?;
+        let open = |path: &PathBuf| {
+            // A run that breaks off must leave what it was to add to.
+            let kept = earlier.is_some().then(|| OpenOptions::new().write(true).open(path));
+            kept.map_or_else(|| create(path, self.force).map_err(Into::into), |file| Done::Ok(file?))
+        };
+        let mut file = self.json.as_ref().map(open).transpose()?;
         let machine = Machine::read().line();
         println!("{machine}\n");
-        let mut results = Results::today(&machine, command);
+        let mut results = earlier.unwrap_or_else(|| Results::today(&machine, command));
         let mut failed = Vec::new();
         for (name, measure) in sections.iter().filter(|(name, _)| self.wants(name)) {
             println!("## {name}\n");
@@ -231,6 +259,7 @@ impl Asked {
                             if table.key == *name { String::new() } else { format!("### {}\n\n", table.key) };
                         println!("{heading}{table}");
                     }
+                    results.tables.retain(|old| tables.iter().all(|table| table.key != old.key));
                     results.tables.extend(tables);
                     if let Some(file) = &mut file {
                         file.rewind()?;
@@ -294,14 +323,20 @@ mod tests {
         let path = std::env::temp_dir().join(format!("softtimers-bench-{}", std::process::id()));
         let sections = vec!["two".to_owned(), "broken".to_owned()];
         let json = Some(path.clone());
-        let asked = Asked { quick: false, json, force: false, sections, numbers: vec![] };
+        let asked = Asked { quick: false, json, force: false, extend: false, sections, numbers: vec![] };
         let made = asked.run("bench", &SECTIONS, &3.0);
         assert_eq!(made.unwrap_err().to_string(), "it is");
         let found = Results::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let again = asked.run("bench", &SECTIONS, &3.0).unwrap_err().to_string();
+        let more = Asked { extend: true, sections: vec!["one".to_owned()], ..asked.clone() };
+        more.run("bench", &[("one", |_| Ok(vec![Table::new("three", &[])]))], &3.0).unwrap();
+        let extended = more.earlier().unwrap().unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(again.contains("exists"), "{again}");
-        assert_eq!(found.tables.iter().map(|table| table.key.as_str()).collect::<Vec<_>>(), ["two", "pairs"]);
+        let keys =
+            |results: &Results| results.tables.iter().map(|table| table.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&found), ["two", "pairs"]);
+        assert_eq!(keys(&extended), ["two", "pairs", "three"]);
         for table in found.tables {
             // Other processes may be busy next to this test.
             let all = [table.samples.rounds, table.samples.set_aside].concat();

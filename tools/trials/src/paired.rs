@@ -180,6 +180,14 @@ impl Measured {
         }
     }
 
+    /// Adds the rounds of another run.
+    pub fn append(&mut self, other: Measured) {
+        let Measured { quiet, set_aside, reason } = other;
+        self.quiet.extend(quiet);
+        self.set_aside.extend(set_aside);
+        self.reason = reason.or(self.reason.take());
+    }
+
     /// Why these rounds prove nothing, if so: fewer than a third of them were quiet, and those may be the ones that
     /// chance has spared.
     pub fn inconclusive(&self) -> Option<&str> {

@@ -155,6 +155,34 @@ pub struct Samples {
     pub set_aside: Vec<BTreeMap<String, f64>>,
 }
 
+impl Samples {
+    /// Returns the rounds with the figures of these rows.
+    pub fn measured(&self, rows: &[String], figures: &[&str]) -> Measured {
+        let round = |sample: &BTreeMap<String, f64>| {
+            let mut round = Round::default();
+            for (row, name) in rows.iter().flat_map(|row| figures.iter().map(move |name| (row, name))) {
+                round.put(row, name, sample.get(&format!("{row}/{name}")).copied());
+            }
+            round
+        };
+        let mut measured = Measured::default();
+        for (samples, reason) in [(&self.rounds, None), (&self.set_aside, Some("others, in an earlier run"))]
+        {
+            let rounds = samples.iter().map(round).filter(|round| round.figures().next().is_some());
+            rounds.for_each(|round| measured.add(round, reason.map(str::to_owned)));
+        }
+        measured
+    }
+
+    /// Adds the figures of these rounds, whose rows are not among the others.
+    pub fn add(&mut self, measured: &Measured) {
+        for (samples, rounds) in [&mut self.rounds, &mut self.set_aside].into_iter().zip(measured.all()) {
+            samples.resize_with(samples.len().max(rounds.len()), BTreeMap::new);
+            samples.iter_mut().zip(rounds).for_each(|(all, round)| all.extend(sample(round)));
+        }
+    }
+}
+
 /// The content of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -182,7 +210,8 @@ impl Table {
             let figures = columns.iter().map(|(column, _)| measured.estimate(&name, column).into());
             std::iter::once(Cell::Text(name.clone())).chain(figures).collect()
         };
-        let [rounds, set_aside] = measured.all().map(|rounds| rounds.iter().map(sample).collect());
+        let mut samples = Samples::default();
+        samples.add(measured);
         Table {
             key: key.to_owned(),
             columns: std::iter::once("")
@@ -193,7 +222,7 @@ impl Table {
             rows: rows.into_iter().map(row).collect(),
             made: Some(measured.made()),
             inconclusive: measured.inconclusive().map(str::to_owned),
-            samples: Samples { rounds, set_aside },
+            samples,
             ..Table::default()
         }
     }
@@ -407,6 +436,23 @@ mod tests {
         let other = whole.replace("results/1", "results/9");
         assert!(Results::parse(&other).unwrap_err().contains("results/9"));
         assert!(Results::parse("{}").is_err());
+    }
+
+    /// Rows of two contests in one table, of which one had a noisy round.
+    #[test]
+    fn rounds_come_back_from_their_samples() {
+        let mut noisy = Round::default();
+        noisy.put("100 Mbit/s, tree", "ns/kB", 9.0);
+        let mut tree = Measured::as_a_whole(vec![noisy.clone(); 3], None);
+        tree.add(noisy, Some("others".to_owned()));
+        let mut samples = Samples::default();
+        [&measured(), &tree].into_iter().for_each(|measured| samples.add(measured));
+        let again = samples.measured(&["100 Mbit/s, tree".to_owned()], &["ns/kB"]);
+        assert_eq!((again.made(), again.all()), ([3, 1], tree.all()));
+        assert_eq!(samples.measured(&["heap".to_owned()], &["ns"]).all(), measured().all());
+        let mut twice = again.clone();
+        twice.append(again);
+        assert_eq!(twice.made(), [6, 2]);
     }
 
     #[test]

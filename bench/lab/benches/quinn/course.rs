@@ -7,15 +7,16 @@ use softtimers_lab::bench::Done;
 use softtimers_trials::result::{Cell, Table};
 
 use crate::path::{Crossed, Line};
+use crate::plan::Plan;
 use crate::run::{Kind, Load, transfer};
 
 /// Runs one transfer of each kind over each path: no figure of it is a median.
-pub(crate) fn course(&(_, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
+pub(crate) fn course(plan: &Plan) -> Done<Vec<Table>> {
     let columns = [("path", 0), ("quinn", 0), ("ms", 0), ("window kB", 0), ("Mbit/s", 1), ("queue", 0)];
     let mut table = Table::new("course", &columns);
     for line in [Line::SHORT, Line::FAST] {
         for kind in [Kind::Stock, Kind::Even] {
-            let transferred = transfer(kind, Load::on(line), megabytes * 1_000_000);
+            let transferred = transfer(kind, Load::on(line), plan.megabytes * 1_000_000);
             let (sent, seen) = transferred.map_err(|error| -> Box<dyn std::error::Error> { error })?;
             let mut from = sent.began;
             for &(at, window) in &sent.windows {

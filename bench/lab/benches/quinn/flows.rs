@@ -42,13 +42,27 @@ pub(crate) struct Met {
     pub(crate) drops: f64,
 }
 
-/// Sends `bytes` from each sender, beginning one after the other; until all have arrived, or the time is over.
+/// What is sent: `bytes` from each sender, each beginning `apart` after the one before; until all have arrived, or for `most`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meeting {
+    pub(crate) bytes: u64,
+    pub(crate) apart: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Meeting {
+    /// Flows without an end, that begin almost together.
+    pub(crate) fn of(most: Duration) -> Meeting {
+        Meeting { bytes: u64::MAX, apart: Duration::from_millis(137), most }
+    }
+}
+
+/// Sends from each of `senders` over this path.
 pub(crate) fn meet(
     between: &'static Bridged,
     line: Line,
     senders: &[Sender],
-    bytes: u64,
-    most: Duration,
+    meeting: Meeting,
 ) -> Result<Met, Failure> {
     let of = |number| Processor::new(number).ok();
     let (near, far) = Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)));
@@ -75,7 +89,7 @@ pub(crate) fn meet(
         let sender = scope.spawn(move || {
             between.enter("near")?;
             let _kept = near.map(Processor::keep).transpose()?;
-            current_thread()?.block_on(load(senders, client, &addresses, counts, bytes, most))
+            current_thread()?.block_on(load(senders, client, &addresses, counts, meeting))
         });
         let sent = sender.join().map_err(|_| "a sender has panicked");
         over.store(true, Ordering::Relaxed);
@@ -153,14 +167,13 @@ impl Ready {
     }
 }
 
-/// Sends `bytes` on each flow.
+/// Sends on each flow.
 async fn load(
     senders: &[Sender],
     client: ClientConfig,
     addresses: &[SocketAddr],
     counts: &[Arc<AtomicU64>],
-    bytes: u64,
-    most: Duration,
+    Meeting { bytes, apart, most }: Meeting,
 ) -> Result<Vec<(Duration, Vec<u64>)>, Failure> {
     // All connect before the first one sends: their handshakes would be lost among its packets, and retried after a
     // second.
@@ -171,7 +184,7 @@ async fn load(
     let mut open = vec![];
     let mut flows = tokio::task::JoinSet::new();
     for (number, ready) in ready.into_iter().enumerate() {
-        let later = APART * number as u32;
+        let later = apart * number as u32;
         match ready {
             Ready::Quinn(endpoint, connection) => {
                 open.push((endpoint, connection.clone()));
@@ -228,5 +241,3 @@ async fn push(stream: &tokio::net::TcpStream, mut bytes: u64) -> std::io::Result
 
 /// The sampling interval.
 const STEP: Duration = Duration::from_millis(2);
-/// How much later each flow begins than the one before.
-const APART: Duration = Duration::from_millis(137);

@@ -8,8 +8,11 @@
 //!           hog                     └ drops, and how the packets came
 //! ```
 //!
-//! `course` is one transfer of each over time. `kernel` and `shared` have the path between two hosts of this machine,
-//! which needs root, and carries the kernel's TCP as well: in turn with quinn, and together with it.
+//! `course` is one transfer of each over time; `media` sends frames with a deadline beside a transfer. The rest has the path
+//! between two hosts of this machine, which needs root, and carries the kernel's TCP as well: in turn with quinn (`kernel`), and
+//! together with it (`shared`, `wide`, `far`), also as a flow that is there when another joins (`joins`).
+//!
+//! `--json FILE --extend` adds to the rounds of that file, so that quiet minutes add up.
 //!
 //! | column | meaning |
 //! |---|---|
@@ -23,8 +26,11 @@
 mod bridge;
 mod course;
 mod flows;
+mod joins;
+mod media;
 mod met;
 mod path;
+mod plan;
 mod run;
 
 use std::process::ExitCode;
@@ -35,6 +41,7 @@ use softtimers_trials::paired::{Measured, Paired};
 use softtimers_trials::result::{Cell, Table};
 
 use path::Line;
+use plan::Plan;
 use run::{COLUMNS, COST, DROPS, GOODPUT, Kind, Load, run};
 
 /// A measurement: a path, the flows on it, and its bars.
@@ -45,7 +52,7 @@ struct Case {
     goodput: f64,
     drops: Drops,
     /// CPU per byte relative to stock's.
-    cost: Option<f64>,
+    cost: f64,
 }
 
 /// A bound on drops.
@@ -54,67 +61,69 @@ enum Drops {
     /// A share of stock's.
     Share(f64),
     Percent(f64),
-    Any,
+}
+
+impl Case {
+    /// A tenth of stock's drops, and its CPU time.
+    const fn of(load: Load, goodput: f64) -> Case {
+        Case { load, goodput, drops: Drops::Share(0.1), cost: if load.hog { 1.05 } else { 1.0 } }
+    }
 }
 
 const SHORT: Load = Load::on(Line::SHORT);
 const FAST: Load = Load::on(Line::FAST);
 
-const SECTIONS: [Section<(usize, u64)>; 7] = [
-    ("short", |asked| {
-        let case =
-            |load, goodput, drops, cost| Case { load, goodput, drops: Drops::Share(drops), cost: Some(cost) };
-        let cases = [case(SHORT, 1.3, 0.5, 1.2), case(SHORT.beside_hog(), 1.3, 0.5, 1.2)];
-        measure("short", &Kind::ALL, &cases, asked)
+const SECTIONS: [Section<Plan>; 11] = [
+    ("short", |plan| {
+        let cases = [Case::of(SHORT, 1.45), Case::of(SHORT.beside_hog(), 1.3)];
+        measure("short", &Kind::ALL, &cases, plan)
     }),
-    ("fast", |asked| {
-        let case = |load| Case { load, goodput: 1.5, drops: Drops::Share(1.0), cost: Some(1.5) };
-        measure("fast", &Kind::ALL, &[case(FAST), case(FAST.beside_hog())], asked)
+    ("fast", |plan| {
+        measure("fast", &Kind::ALL, &[Case::of(FAST, 1.9), Case::of(FAST.beside_hog(), 1.5)], plan)
     }),
-    ("paths", |asked| {
+    ("paths", |plan| {
         let on = |packets, millis| Load::on(Line { mbit: 100, packets, millis });
-        let case = |load, goodput, drops| Case { load, goodput, drops, cost: None };
-        let same = Drops::Share(1.0);
         let cases = [
-            case(on(20, 5), 1.0, same),
-            case(on(20, 100), 1.0, same),
-            case(on(500, 20), 0.98, Drops::Percent(0.5)),
-            case(SHORT.connections(4), 1.0, Drops::Any),
+            Case::of(on(20, 5), 1.0),
+            Case::of(on(20, 100), 1.0),
+            Case { drops: Drops::Percent(0.0), ..Case::of(on(500, 20), 1.0) },
+            Case::of(SHORT.connections(4), 1.0),
         ];
-        measure("paths", &[Kind::Stock, Kind::Even], &cases, asked)
+        measure("paths", &[Kind::Stock, Kind::Even], &cases, plan)
     }),
-    ("bbr", |asked| {
-        let case = |load| Case { load, goodput: 1.0, drops: Drops::Any, cost: None };
-        measure("bbr", &[Kind::Bbr, Kind::SmoothBbr], &[case(SHORT), case(FAST)], asked)
+    ("bbr", |plan| {
+        let case = |load| Case { drops: Drops::Share(1.0), ..Case::of(load, 1.0) };
+        measure("bbr", &[Kind::Bbr, Kind::SmoothBbr], &[case(SHORT), case(FAST)], plan)
     }),
     ("course", course::course),
+    ("media", media::media),
     ("kernel", met::kernel),
     ("shared", met::shared),
+    ("wide", met::wide),
+    ("far", met::far),
+    ("joins", joins::joins),
 ];
 
 fn main() -> ExitCode {
     bench::main("quinn", &SECTIONS, |asked| {
         let megabytes = if asked.quick { 2 } else { asked.number("megabytes").into() };
-        Ok((asked.rounds(), megabytes))
+        Ok(Plan { rounds: asked.rounds(), megabytes, earlier: asked.earlier()? })
     })
 }
 
 /// Returns a table of all cases; the last kind is compared with the first.
-fn measure(
-    key: &str,
-    kinds: &[Kind],
-    cases: &[Case],
-    &(rounds, megabytes): &(usize, u64),
-) -> Done<Vec<Table>> {
-    let heads = ["path", "load", "connections", "quinn"].into_iter();
-    let columns = heads.chain(COLUMNS.map(|(name, _)| name)).map(str::to_owned).collect();
-    let decimals = [0; 4].into_iter().chain(COLUMNS.map(|(_, decimals)| decimals)).collect();
-    let mut table = Table { key: key.to_owned(), columns, decimals, ..Table::default() };
+fn measure(key: &str, kinds: &[Kind], cases: &[Case], plan: &Plan) -> Done<Vec<Table>> {
+    let heads = ["path", "load", "connections", "quinn"].map(|name| (name, 0));
+    let columns: Vec<(&str, usize)> = heads.into_iter().chain(COLUMNS).collect();
+    let mut table = Table::new(key, &columns);
     for case in cases {
-        let measured = Paired::new(rounds).contest(&[()], &mut kinds.to_vec(), |(), kind, round| {
-            run(*kind, case.load, megabytes * 1_000_000, |name, figure| round.put(kind.name(), name, figure))
+        let measured = Paired::new(plan.rounds).contest(&[()], &mut kinds.to_vec(), |(), kind, round| {
+            let row = case.name(*kind);
+            run(*kind, case.load, plan.megabytes * 1_000_000, |name, figure| round.put(&row, name, figure))
         });
         let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+        let rows: Vec<String> = kinds.iter().map(|kind| case.name(*kind)).collect();
+        let measured = plan.with_earlier(&mut table, &rows, &COLUMNS.map(|(name, _)| name), measured);
         table.rows.extend(kinds.iter().map(|kind| case.row(*kind, &measured)));
         if let [first, .., last] = kinds {
             case.bars(*first, *last, &measured).into_iter().for_each(|bar| table.bar(bar));
@@ -124,34 +133,35 @@ fn measure(
 }
 
 impl Case {
+    fn name(&self, kind: Kind) -> String {
+        let Load { line, hog, connections } = self.load;
+        let hog = if hog { ", CPU hog" } else { "" };
+        format!("{line}{hog}, {connections} of {}", kind.name())
+    }
+
     fn row(&self, kind: Kind, measured: &Measured) -> Vec<Cell> {
         let Load { line, hog, connections } = self.load;
         let load = if hog { "CPU hog" } else { "idle" };
         let heads =
             [line.to_string().into(), load.into(), Cell::Number(connections.into()), kind.name().into()];
-        let figure = |name| measured.estimate(kind.name(), name).map_or(Cell::Nothing(()), Cell::Estimate);
+        let row = self.name(kind);
+        let figure = |name| measured.estimate(&row, name).map_or(Cell::Nothing(()), Cell::Estimate);
         heads.into_iter().chain(COLUMNS.map(|(name, _)| figure(name))).collect()
     }
 
-    fn bars(&self, stock: Kind, even: Kind, measured: &Measured) -> Vec<Bar> {
-        let Load { line, hog, connections } = self.load;
-        let hog = if hog { ", CPU hog" } else { "" };
-        let title = format!("{line}{hog}, {connections} of {}", even.name());
-        let of = |figure| measured.ratio(figure, even.name(), stock.name());
-        let mut bars =
-            vec![Bar::at_least(format!("{title}: goodput against stock's"), self.goodput, of(GOODPUT))];
-        bars.extend(match self.drops {
-            Drops::Any => None,
-            Drops::Share(most) => {
-                Some(Bar::at_most(format!("{title}: drops against stock's"), most, of(DROPS)))
-            }
+    fn bars(&self, stock: Kind, even: Kind, measured: &Measured) -> [Bar; 3] {
+        let [stock, even] = [stock, even].map(|kind| self.name(kind));
+        let of = |figure| measured.ratio(figure, &even, &stock);
+        let drops = match self.drops {
+            Drops::Share(most) => Bar::at_most(format!("{even}: drops against stock's"), most, of(DROPS)),
             Drops::Percent(most) => {
-                let drops = measured.estimate(even.name(), DROPS);
-                Some(Bar::at_most(format!("{title}: drops in percent"), most, drops))
+                Bar::at_most(format!("{even}: drops in percent"), most, measured.estimate(&even, DROPS))
             }
-        });
-        let cost = |most| Bar::at_most(format!("{title}: CPU for a byte against stock's"), most, of(COST));
-        bars.extend(self.cost.map(cost));
-        bars
+        };
+        [
+            Bar::at_least(format!("{even}: goodput against stock's"), self.goodput, of(GOODPUT)),
+            drops,
+            Bar::at_most(format!("{even}: CPU for a byte against stock's"), self.cost, of(COST)),
+        ]
     }
 }

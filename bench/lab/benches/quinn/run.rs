@@ -68,6 +68,8 @@ impl Kind {
             Kind::SmoothBbr => Arc::new(SmoothController::new(BbrConfig::default())),
         };
         transport.congestion_controller_factory(factory).send_window(RECEIVE_BUFFER as u64);
+        // One that waits for its turn stays connected.
+        transport.keep_alive_interval(Some(Duration::from_millis(300)));
         transport
     }
 
@@ -248,7 +250,7 @@ pub(crate) async fn serve(
     }
 }
 
-fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
+pub(crate) fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind((at, 0))?;
     // Beyond the system's limit only with privileges; otherwise up to it.
     set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
