@@ -215,7 +215,7 @@ impl Asked {
         self.sections.is_empty() || self.sections.iter().any(|wanted| wanted == section)
     }
 
-    /// Returns the results that `--extend` adds to.
+    /// Returns the results that `--extend` adds to: none where the file is empty, because its first run broke off.
     ///
     /// # Errors
     /// If the file has none, or those of another machine.
@@ -227,6 +227,9 @@ impl Asked {
             Failure::usage(format_args!("--extend {}: {error}", path.display()))
         };
         let text = std::fs::read_to_string(path).map_err(|error| of(&error))?;
+        if text.is_empty() {
+            return Ok(None);
+        }
         let results = Results::parse(&text).map_err(|error| of(&error))?;
         if results.machine != Machine::read().line() {
             return Err(of(&format_args!("it is of another machine: {}", results.machine)).into());
@@ -243,7 +246,10 @@ impl Asked {
         let open = |path: &PathBuf| {
             // A run that breaks off must leave what it was to add to.
             let kept = earlier.is_some().then(|| OpenOptions::new().write(true).open(path));
-            kept.map_or_else(|| create(path, self.force).map_err(Into::into), |file| Done::Ok(file?))
+            kept.map_or_else(
+                || create(path, self.force || self.extend).map_err(Into::into),
+                |file| Done::Ok(file?),
+            )
         };
         let mut file = self.json.as_ref().map(open).transpose()?;
         let machine = Machine::read().line();
