@@ -6,7 +6,8 @@ connection of its own: by CUBIC, by BBR where the kernel has it, and by CUBIC un
 half of it. The share that the long transfer keeps is its bytes beside the paced server over its bytes beside the other.
 
 Cost: one transfer after the other, each on a connection of its own; the time that the CPUs were not idle, less that of
-the emulator's process and of whatever else runs, for each byte. Both ends are in it.
+the emulator's process and of whatever else runs, for each byte. Both ends are in it. As it is a difference, a busy host
+spoils it; the time in the BPF programs of pace is measured by itself, by bpftool.
 
 A round is measured in turn by each kind, and a figure is a median: of the rounds, or of the rounds' shares. The file keeps
 the rounds, and a run adds to those of a file with the same name, so they may be measured in parts.
@@ -104,9 +105,12 @@ def name_of(path):
 
 
 def busy(emulator):
-    """Ticks that the CPUs were not idle, and those of each process that is not of this measurement: the emulator, and whatever
-    else runs on the machine."""
-    fields = list(map(int, open("/proc/stat").readline().split()[1:]))
+    """Seconds that the CPUs were not idle, and those of each process that is not of this measurement: the emulator, and whatever
+    else runs on the machine. Idle time and that of processes are exact; the others of /proc/stat are of samples at each tick,
+    which timers that end beside a tick bias."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    # Idle, waiting for a disk, taken by the host.
+    free = sum(int(word) for at, word in enumerate(open("/proc/stat").readline().split()[1:]) if at in (3, 4, 7))
     others = {}
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -115,15 +119,23 @@ def busy(emulator):
             continue
         session, is_kernels = int(stat[3]), int(stat[6]) & 0x200000
         if int(process) == emulator or not is_kernels and session != os.getsid(0):
-            others[process] = int(stat[11]) + int(stat[12])
-    # Not idle, waiting for a disk, or taken by the host; user has guest in it.
-    return sum(fields[:3]) + sum(fields[5:7]), others
+            others[int(process)] = (int(stat[11]) + int(stat[12])) / ticks
+    return time.monotonic() * os.cpu_count() - free / ticks, others
 
 
-def seconds_between(before, after):
-    """Seconds that this measurement used."""
-    taken = sum(ticks - before[1].get(process, 0) for process, ticks in after[1].items())
-    return (after[0] - before[0] - taken) / os.sysconf("SC_CLK_TCK")
+def seconds_between(before, after, emulator):
+    """Seconds that this measurement used, and those with the emulator's: what TCP does with a packet that the emulator hands it
+    is in these."""
+    taken = {process: seconds - before[1].get(process, 0) for process, seconds in after[1].items()}
+    used = after[0] - before[0] - sum(taken.values())
+    return used, used + taken[emulator]
+
+
+def in_programs():
+    """Seconds in the BPF programs of pace, by the kernel's own clock: what it adds, and CUBIC itself, which they call."""
+    listed = json.loads(subprocess.run(["bpftool", "-j", "prog", "show"], check=True, capture_output=True, text=True).stdout)
+    ours = [one for one in listed if one.get("name", "").startswith(("on_tcp", "flight_"))]
+    return sum(one.get("run_time_ns", 0) for one in ours) / 1e9
 
 
 def trains():
@@ -153,14 +165,15 @@ def cost(options, path, packets):
         wan = emulator(options, rate, rtt, queue)
         one = server(options, rig.PORT, pace)
         rig.wait_for(rig.PORT)
-        before = trains()
+        before, programs = trains(), in_programs()
         began, used = time.monotonic(), busy(wan.pid)
         sent = client("--ask-transfers", options.seconds, packets)["bytes"]
-        took, used = time.monotonic() - began, seconds_between(used, busy(wan.pid))
+        took, used = time.monotonic() - began, seconds_between(used, busy(wan.pid), wan.pid)
+        programs = in_programs() - programs
         bytes_sent, packets_sent = (now - then for now, then in zip(trains(), before))
         end(one, wan)
         yield [name_of(path), packets, kind, sent * 8 / took / 1e6, bytes_sent / packets_sent / rig.PACKET,
-               used / sent * 1e9]
+               *[seconds / sent * 1e9 for seconds in (*used, programs)]]
 
 
 def medians(rounds, words, share):
@@ -177,7 +190,8 @@ def medians(rounds, words, share):
 
 
 BESIDE = ["path", "the server beside it"], ["CUBIC's long transfer, Mbit/s", "median of 1,000 packets, s", "answers"]
-COST = ["path", "packets of a transfer", "TCP"], ["Mbit/s", "packets of a train", "CPU for a byte, ns"]
+COST = ["path", "packets of a transfer", "TCP"], ["Mbit/s", "packets of a train", "CPU for a byte, ns",
+                                                    "with the emulator's", "in programs"]
 OF_CUBIC = ["of CUBIC's", "least", "most"]
 
 
@@ -194,13 +208,17 @@ def main():
         os.execvp("setsid", ["setsid", "--wait", sys.executable, *sys.argv])
     shares, costs = rig.kept(options.json, "beside-rounds"), rig.kept(options.json, "cost-rounds")
     rig.lay()
+    timed = "/proc/sys/kernel/bpf_stats_enabled"
+    were_timed = open(timed).read()
     try:
+        print("1", file=open(timed, "w"), flush=True)
         for _ in range(options.rounds):
             for queue in options.queues.split(",") if options.only != "cost" else []:
                 shares += shown(beside(options, ("100Mbit", "50ms", queue)))
             for rate, packets in COSTS if options.only != "beside" else []:
                 costs += shown(cost(options, (rate, "20ms", "1000packets"), packets))
     finally:
+        print(were_timed, file=open(timed, "w"), flush=True)
         rig.tear_down()
     beside_rows, cost_rows = list(medians(shares, 2, 0)), list(medians(costs, 3, 2))
     for row in beside_rows + cost_rows:
@@ -214,10 +232,10 @@ def main():
         tables = [
             {"key": "beside", "decimals": [0, 0, 0, 1, 3, 0, 2, 2, 2], "rows": beside_rows, "bars": kept,
              "columns": [*BESIDE[0], "rounds", *BESIDE[1], *OF_CUBIC]},
-            {"key": "cost", "decimals": [0, 0, 0, 0, 1, 1, 2, 2, 2, 2], "rows": cost_rows, "bars": used,
+            {"key": "cost", "decimals": [0, 0, 0, 0, 1, 1, 2, 2, 3, 2, 2, 2], "rows": cost_rows, "bars": used,
              "columns": [*COST[0], "rounds", *COST[1], *OF_CUBIC]},
             {"key": "beside-rounds", "decimals": [0, 0, 1, 3, 0], "rows": shares, "columns": [*BESIDE[0], *BESIDE[1]]},
-            {"key": "cost-rounds", "decimals": [0, 0, 0, 1, 1, 2], "rows": costs, "columns": [*COST[0], *COST[1]]},
+            {"key": "cost-rounds", "decimals": [0, 0, 0, 1, 1, 2, 2, 3], "rows": costs, "columns": [*COST[0], *COST[1]]},
         ]
         rig.write(options.json, [table for table in tables if table["rows"]],
                   f"python3 bench/tcp/beside.py --softtimers {options.softtimers} --seconds {options.seconds}")
