@@ -4,7 +4,8 @@
 # Expected: a kernel thread that was moved into a cgroup (a NAPI thread can be) gets no more than the group's quota.
 # Found:    its CPU time is charged there and its share of weights holds, but a quota of 20% leaves it what it had: since
 #           Linux 6.18 a thread is stopped when it returns to user space, which a kernel thread never does.
-#           SCHED_DEADLINE, a nice value and SCHED_IDLE do hold it.
+#           SCHED_DEADLINE, a nice value and SCHED_IDLE do hold it. In the source: task_throttle_setup_work (fair.c) leaves
+#           kernel threads out. Loopback has such a thread only with thread_backlog_napi on the kernel's command line.
 # Of:       Linux 6.18.44. Needs root, ip, ethtool, taskset and chrt; python3 as the sender.
 #
 # Seen:     without a quota: 62 hundredths of a CPU

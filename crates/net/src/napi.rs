@@ -22,7 +22,9 @@
 //! process without it polls queues that were set up before (`napi_defer_hard_irqs` and `gro_flush_timeout`), up to 16
 //! packets a poll.
 //!
-//! **One process** has a queue at a time: a second one gets an error, and its packets from the first one's polls.
+//! **One process** has a queue at a time: a second one gets an error, and its packets from the first one's polls. The sign of
+//! it is an abstract socket `softtimers-napi-ID`, of this network namespace. Any user there can take that name first; then
+//! packets come by interrupts.
 //!
 //! **What stays.** Dropping restores the queue. A process that is killed leaves its interrupts deferred, by `max_delay`
 //! and no longer, until they are set again or the interface goes down.

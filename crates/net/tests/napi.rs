@@ -515,6 +515,10 @@ fn the_queue_of_a_loops_connections_is_polled_through_one_of_them() {
         queue.poll(at(4), &stream, 1);
         assert!(is_readable(&stream, Duration::ZERO), "not by the poll");
         assert_eq!(take().unwrap(), 1);
+        // A quarter of a millisecond in vain, and interrupts are better.
+        for (micros, may_sleep) in [(4_100, false), (4_200, true)] {
+            assert_eq!(queue.may_sleep(Timestamp::from_micros(micros)), may_sleep);
+        }
         queue.idle(at(5), &stream);
         assert_eq!((queue.poll_at(), deferrals()), (None, before));
         say.send(()).unwrap();
@@ -557,7 +561,7 @@ fn a_saturated_event_loop_polls_and_an_idle_one_is_interrupted() {
         let mut queue = Steered::new(aggregation(5), MAX_DELAY);
         let (mut answered, mut polls, mut last) = (0, false, 0);
         while answered < CROWD * TURNS {
-            queue.before_next(&mut events, &streams[last]).unwrap();
+            queue.before_next(&mut events, &timers, &streams[last]).unwrap();
             polls |= queue.is_polled();
             let Happening::Ready { token: Token(number), .. } = events.next(&mut timers).unwrap() else {
                 panic!()
@@ -572,7 +576,7 @@ fn a_saturated_event_loop_polls_and_an_idle_one_is_interrupted() {
         assert!(polls, "{:?}", queue.driven());
         let clients = client.join().unwrap();
         while queue.is_polled() {
-            queue.before_next(&mut events, &streams[last]).unwrap();
+            queue.before_next(&mut events, &timers, &streams[last]).unwrap();
         }
         assert_eq!(deferrals(), before);
         drop(clients);

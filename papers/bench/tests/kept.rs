@@ -88,7 +88,7 @@ fn medians_of_ten_milliseconds_spread_less_than_those_of_one() {
     assert!(long < short, "{long} and {short} µs");
 }
 
-/// Soft timers, Table XII: at saturation polls gain from a quota of two on, and over kept connections the more the higher the
+/// Soft timers, Table XII: at saturation polls gain from a quota of two on, over kept connections the more the higher the
 /// quota, up to ten. With a connection for each request the server is too often idle to be polled for long.
 #[test]
 fn a_saturated_server_that_polls_its_interface_gains_with_the_quota() {
@@ -97,6 +97,6 @@ fn a_saturated_server_that_polls_its_interface_gains_with_the_quota() {
         let gain = |quota: u32| kept.number(&[&format!("NAPI polled, quota {quota}")], "against epoll");
         let gains = [1, 2, 5, 10].map(gain);
         assert!(gains[1..].iter().all(|&gain| gain > 1.0), "{table}: {gains:?}");
-        assert!(table == "napi-closed" || gains.is_sorted(), "{table}: {gains:?}");
+        assert!(table == "napi-closed" || gains[1..].is_sorted(), "{table}: {gains:?}");
     }
 }

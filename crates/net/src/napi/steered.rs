@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::{EventLoop, Timestamp};
+use softtimers::{EventLoop, SoftTimers, Timestamp};
 use softtimers_poll::{Aggregation, Look, Next, Policy};
 
 use super::{Driven, Queue};
@@ -13,8 +13,8 @@ use super::{Driven, Queue};
 ///
 /// Call [`before_next`](Self::before_next) before each [`EventLoop::next`]: a trigger state, at which a poll that is due is
 /// made. A loop of your own calls [`poll`](Self::poll) when [`poll_at`](Self::poll_at) is due, between handlers, and
-/// when nothing is left to handle; then it looks for ready sockets without sleeping. If there are none, it calls
-/// [`idle`](Self::idle), and sleeps until `poll_at`.
+/// when nothing is left to handle; then it looks for ready sockets without sleeping. If there are none, it polls again
+/// unless it [`may_sleep`](Self::may_sleep): then it calls [`idle`](Self::idle), and sleeps until `poll_at`.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -34,7 +34,7 @@ use super::{Driven, Queue};
 /// let config = AggregationConfig::default();
 /// let mut queue = Steered::new(Aggregation::new(config), config.longest);
 /// loop {
-///     queue.before_next(&mut events, &connection)?;
+///     queue.before_next(&mut events, &timers, &connection)?;
 ///     match events.next(&mut timers)? {
 ///         Happening::Ready { token: Token(1), .. } => break assert_eq!(connection.read(&mut [0; 9])?, 1),
 ///         _ => {}
@@ -51,6 +51,7 @@ pub struct Steered<P = Aggregation> {
     max_delay: Duration,
     policy: P,
     began: Timestamp,
+    in_vain: InVain,
     /// Ready sources that the event loop had handed out at the last poll.
     handed_out: u64,
 }
@@ -59,29 +60,36 @@ impl<P: Policy> Steered<P> {
     /// Makes one that does not know its queue. A packet that nobody polls for is received by the kernel after
     /// `max_delay`: give the policy's longest delay.
     pub fn new(policy: P, max_delay: Duration) -> Self {
-        let began = Timestamp::ZERO;
-        Steered { queue: None, fell_back: None, max_delay, policy, began, handed_out: 0 }
+        let (began, in_vain) = (Timestamp::ZERO, InVain::default());
+        Steered { queue: None, fell_back: None, max_delay, policy, began, in_vain, handed_out: 0 }
     }
 
-    /// Polls if that is due, or if the loop has nothing to hand out; if it has nothing then either, notes that it is
-    /// about to be idle. Returns when to poll next, for a soft event if the loop may sleep until then. `socket` is as for
-    /// [`poll`](Self::poll).
+    /// Polls if that is due, or if the loop has nothing to hand out: then until it has, an event of `timers` is due, or
+    /// interrupts are back. Returns when to poll next, for a soft event if the loop may sleep until then. `socket` is as
+    /// for [`poll`](Self::poll).
     ///
     /// # Errors
     /// As [`EventLoop::next`].
-    pub fn before_next(
+    pub fn before_next<E>(
         &mut self,
         events: &mut EventLoop,
+        timers: &SoftTimers<E>,
         socket: &impl AsFd,
     ) -> io::Result<Option<Timestamp>> {
-        let now = events.now();
+        let mut now = events.now();
         self.busy(now, socket);
-        if self.poll_at().is_some_and(|at| at <= now) || events.ready()? == 0 {
+        while self.poll_at().is_some_and(|at| at <= now) || events.ready()? == 0 {
             let found = events.stats().handed_out - self.handed_out;
             self.handed_out += found;
             self.poll(now, socket, u32::try_from(found).unwrap_or(u32::MAX));
-            if events.ready()? == 0 {
+            let is_ready = events.ready()? > 0;
+            now = events.now();
+            if is_ready || timers.poll_at().is_some_and(|at| at <= now) {
+                break;
+            }
+            if self.may_sleep(now) {
                 self.idle(now, socket);
+                break;
             }
         }
         Ok(self.poll_at())
@@ -95,6 +103,12 @@ impl<P: Policy> Steered<P> {
         self.policy.looked(&Look { began: now, ended: now, found });
         self.busy(now, socket);
         self.is_polled() && Queue::poll(socket)
+    }
+
+    /// Notes that the last poll was in vain, and ended at `now`. Returns whether the loop may sleep: not until such polls have
+    /// taken a quarter of a millisecond, since a saturated loop has moments without work.
+    pub fn may_sleep(&mut self, now: Timestamp) -> bool {
+        !self.is_polled() || self.in_vain.is_enough(self.began, now)
     }
 
     /// Notes that the loop is about to sleep, at `now`: if the policy wants wake-ups, interrupts come back.
@@ -146,3 +160,25 @@ impl<P: Policy> Steered<P> {
         }
     }
 }
+
+/// The time that polls in vain took, of the present millisecond.
+#[derive(Clone, Copy, Debug, Default)]
+struct InVain {
+    since: Timestamp,
+    spent: Duration,
+}
+
+impl InVain {
+    /// Adds a poll. A CPU that spends a quarter of its time so is better interrupted.
+    fn is_enough(&mut self, began: Timestamp, ended: Timestamp) -> bool {
+        if began.saturating_duration_since(self.since) > COUNTED_WITHIN {
+            *self = InVain { since: began, spent: Duration::ZERO };
+        }
+        self.spent += ended.saturating_duration_since(began);
+        self.spent > MOST_IN_VAIN
+    }
+}
+
+const COUNTED_WITHIN: Duration = Duration::from_millis(1);
+/// Less than what interrupts would cost in such a time.
+const MOST_IN_VAIN: Duration = Duration::from_micros(250);

@@ -15,15 +15,8 @@ use super::Engine;
 pub(super) enum Steering {
     /// Connections that are ready; the last time that any was.
     Sockets(Aggregation, Timestamp),
-    /// Packets of the interfaces, whose polls in vain are counted.
-    Interfaces(Vec<Steered>, Idle),
-}
-
-/// Time spent in vain, of the present period.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Idle {
-    since: Timestamp,
-    spent: Duration,
+    /// Packets of the interfaces.
+    Interfaces(Vec<Steered>),
 }
 
 impl Steering {
@@ -34,8 +27,7 @@ impl Steering {
 
     /// Makes a steering of polls that find as many of each port, by its interface.
     pub(super) fn interfaces(quota: u32, ports: usize) -> Self {
-        let queues = (0..ports).map(|_| Steered::new(aggregation(quota), BACKUP)).collect();
-        Steering::Interfaces(queues, Idle::default())
+        Steering::Interfaces((0..ports).map(|_| Steered::new(aggregation(quota), BACKUP)).collect())
     }
 
     /// Polls, because that `is_due` or nothing is left to answer; sleeps if that is better. Returns when the next one is due.
@@ -61,7 +53,7 @@ impl Steering {
                     _ => Some(ended),
                 })
             }
-            Steering::Interfaces(queues, idle) => {
+            Steering::Interfaces(queues) => {
                 for (port, queue) in queues.iter_mut().enumerate() {
                     if is_idle || queue.poll_at().is_none_or(|at| at <= now) {
                         // At the limit as many come as are answered.
@@ -80,10 +72,11 @@ impl Steering {
                 // What the kernel has received waits in its sockets, and costs a system call for all of it.
                 let found = if is_idle { engine.look(Some(Duration::ZERO))? } else { 0 };
                 let ended = Monotonic.now();
-                if is_idle
-                    && found == 0
-                    && (!queues.iter().any(Steered::is_polled) || idle.is_enough(now, ended))
-                {
+                // All of them count the time in vain.
+                let all_may_sleep = |queues: &mut [Steered]| {
+                    queues.iter_mut().fold(true, |all, queue| queue.may_sleep(ended) && all)
+                };
+                if is_idle && found == 0 && all_may_sleep(queues) {
                     for (port, queue) in queues.iter_mut().enumerate() {
                         if let Some(stream) = engine.through(port)? {
                             queue.idle(ended, stream);
@@ -103,17 +96,6 @@ fn due(queues: &[Steered]) -> Option<Timestamp> {
     queues.iter().filter_map(Steered::poll_at).min()
 }
 
-impl Idle {
-    /// Adds a poll in vain. A CPU that spends more than a quarter so is better interrupted.
-    fn is_enough(&mut self, began: Timestamp, ended: Timestamp) -> bool {
-        if began.saturating_duration_since(self.since) > PATIENCE {
-            *self = Idle { since: began, spent: Duration::ZERO };
-        }
-        self.spent += ended.saturating_duration_since(began);
-        self.spent > SPIN
-    }
-}
-
 fn aggregation(quota: u32) -> Aggregation {
     Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() })
 }
@@ -121,5 +103,3 @@ fn aggregation(quota: u32) -> Aggregation {
 /// Sockets are polled no longer after this time without finding anything, which is also the longest interval between two
 /// polls. It is many times the cost of a wake-up, and short compared with people's pauses.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// The same of interfaces within such a time: less than what their interrupts cost.
-const SPIN: Duration = Duration::from_micros(250);
