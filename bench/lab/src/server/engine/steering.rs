@@ -74,7 +74,7 @@ impl Steering {
                 let ended = Monotonic.now();
                 // All of them count the time in vain.
                 let all_may_sleep = |queues: &mut [Steered]| {
-                    queues.iter_mut().fold(true, |all, queue| queue.may_sleep(ended) && all)
+                    queues.iter_mut().map(|queue| queue.may_sleep(ended)).filter(|may| !may).count() == 0
                 };
                 if is_idle && found == 0 && all_may_sleep(queues) {
                     for (port, queue) in queues.iter_mut().enumerate() {
