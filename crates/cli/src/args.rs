@@ -14,7 +14,7 @@ use softtimers_measure::units;
 
 pub(crate) use clients::ClientArgs;
 pub(crate) use softtimers_run::args::{OutputArgs, StreamArgs, any_seed};
-pub(crate) use softtimers_run::help::{OTHER, lay_out};
+pub(crate) use softtimers_run::help::lay_out;
 
 /// When a run ends.
 #[derive(Args, Debug, Clone)]

@@ -95,7 +95,8 @@ pub(crate) enum Command {
     /// Emulate a network path: delay, rate, queue, loss; no root
     ///
     /// Traffic that comes in at --listen goes out to --to after the delay, rate, queue and loss of the path, and answers come back
-    /// the same way. `Up` is from the clients to --to, `down` is back. Without settings the path is a perfect wire.
+    /// the same way. Each setting of both ways also exists for one, and prevails there: --up-loss from the clients (or CMD) to the
+    /// other end, --down-loss back. Without settings the path is a perfect wire.
     Wan(Box<WanArgs>),
     /// Pace a command's TCP from its first packet, at the rate that is known of the path
     ///

@@ -71,6 +71,7 @@ pub fn man(args: &ManArgs, mut command: Command, texts: fn(&str) -> &'static str
     let mut page = String::from_utf8_lossy(&page).into_owned();
     for name in behind {
         page = page.replacen(&format!("[\\fI{name}\\fR]"), &format!("[\\-\\- \\fI{name}\\fR]"), 1);
+        page = page.replacen(&format!("<\\fI{name}\\fR>"), &format!("\\-\\- <\\fI{name}\\fR>"), 1);
     }
     let before = page.find(".SH EXTRA").or_else(|| page.find(".SH VERSION")).unwrap_or(page.len());
     page.insert_str(before, &(examples + &output(texts(args.names.first().map_or("", String::as_str)))));

@@ -26,8 +26,10 @@ fn first_arguments(arg: Arg) -> Arg {
 
 /// Puts `--help` and `--version` last, and makes `-h` say how to see the hidden flags.
 fn last_flags(command: Command, path: &str, fields: fn(&str) -> &'static str) -> Command {
-    let hidden =
-        command.get_arguments().filter(|arg| arg.is_hide_short_help_set() && !arg.is_hide_set()).count();
+    let hidden = command
+        .get_arguments()
+        .filter(|arg| arg.is_hide_short_help_set() && !arg.is_hide_long_help_set() && !arg.is_hide_set())
+        .count();
     let more = match (hidden, command.get_after_long_help()) {
         (0, None) => None,
         (0, Some(_)) => Some(format!("Examples and details: {path} --help")),
@@ -72,10 +74,6 @@ fn examples_first(command: Command, labels: Option<String>) -> Command {
 /// Returns where the labels of a command's report are explained.
 fn labels(path: &str, fields: fn(&str) -> &'static str) -> Option<String> {
     let fields = fields(path.strip_prefix("softtimers ")?);
-    (!fields.is_empty()).then(|| {
-        format!(
-            "OUTPUT FIELDS of the manual page explain each label: {path} | man -l -",
-            path = path.replacen(' ', " man ", 1)
-        )
-    })
+    (!fields.is_empty())
+        .then(|| format!("OUTPUT FIELDS explain each label: {} | man -l -", path.replacen(' ', " man ", 1)))
 }

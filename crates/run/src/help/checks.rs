@@ -46,8 +46,8 @@ pub fn every_flag_stands_in_a_group_where_there_are_many(command: &Command) {
     });
 }
 
-/// Checks that `--help` of each command begins with examples, unbroken on a terminal of 80 columns, and says where its
-/// labels are explained.
+/// Checks that `--help` of each command begins with examples, unbroken on a terminal of 80 columns as the tables at its end
+/// are, and says where its labels are explained.
 ///
 /// # Panics
 /// If one does not.
@@ -59,10 +59,15 @@ pub fn long_help_begins_with_examples(command: &Command, fields: fn(&str) -> &'s
         assert!(examples().next().is_some(), "{path}: {help}");
         let long: Vec<&str> = examples().filter(|line| line.chars().count() > COLUMNS).collect();
         assert!(long.is_empty(), "{path}: {long:#?}");
+        let below = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        // Paragraphs may be broken, tables and values not.
+        let is_table = |line: &&str| line.starts_with("  ") || line.starts_with("OUTPUT");
+        let long: Vec<&str> =
+            below.lines().filter(is_table).filter(|line| line.chars().count() > COLUMNS).collect();
+        assert!(long.is_empty(), "{path}: {long:#?}");
         assert!(!help.contains('\\'), "{path}: a backslash that is to be read as such: {help}");
         let name = path.strip_prefix("softtimers ").unwrap();
-        let page =
-            format!("OUTPUT FIELDS of the manual page explain each label: softtimers man {name} | man -l -");
+        let page = format!("OUTPUT FIELDS explain each label: softtimers man {name} | man -l -");
         assert_eq!(help.contains(&page), !fields(name).is_empty(), "{help}");
     });
 }

@@ -39,8 +39,7 @@ pub(crate) static CALLOUT: Experiment = Experiment {
     columns: &[
         Column::words("kernel", "the old list, or the wheel by hash or by handle"),
         Column::new("outstanding", "timers outstanding all the time, without the kernel's own").given(),
-        Column::new("set_cancel_us", "cost of a set and a cancel, with its share of the clock's work")
-            .digits(1),
+        Column::new("set_cancel_us", "cost of a set and a cancel, the clock's share included").digits(1),
         Column::new("paper_us", "the paper's").digits(1).given(),
         Column::share("off", "relative difference from the paper's"),
         Column::new("passed", "timers passed in searches, for each set and cancel").digits(2),

@@ -78,11 +78,7 @@ pub(crate) static POLLING: Experiment = Experiment {
         Column::new("overhead_us", "CPU time for a packet").digits(2),
         Column::new("delay_us", "from arrival to the end of the interrupt or poll").digits(1),
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
-        Column::new(
-            "settled_packets",
-            "the packet from which on delays are steady, by MSER-5, of the first 5,000",
-        )
-        .greatest(),
+        Column::new("settled_packets", "first packet of steady delays (MSER-5), within 5,000").greatest(),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
     check,

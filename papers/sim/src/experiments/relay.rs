@@ -66,7 +66,7 @@ pub(crate) static RELAY: Experiment = Experiment {
         Column::time("shared", "the serial part of each packet"),
         Column::new("offered_kpps", "packets that arrived, in thousands a second"),
         Column::new("relayed_kpps", "packets that left, in thousands a second"),
-        Column::share("of_perfect", "packets that left, as a share of N times one poller's capacity"),
+        Column::share("of_perfect", "packets that left, of N times one poller's capacity"),
         Column::new("bound_kpps", "upper bound: N times one poller, or the serial part").given(),
         Column::share("busiest", "share of the packets that belong to the busiest poller"),
         Column::share("lost", "share of the packets that were dropped"),

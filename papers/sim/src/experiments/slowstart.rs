@@ -52,12 +52,12 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
         Column::new("mbit", "rate of the slow link, in Mbit/s").in_unit("per_s"),
         Column::new("packets", "packets in the answer").given(),
         Column::new("kbytes", "data in the answer, 1,448 bytes in each packet").digits(0).given(),
-        Column::new("slow_start_s", "slow start that adds one packet for each packet acknowledged").digits(3),
+        Column::new("slow_start_s", "slow start that adds a packet for each acknowledged one").digits(3),
         Column::new("delayed_acks_s", "slow start that adds one packet for each ACK, delayed ACKs").digits(3),
         Column::new("paced_s", "paced at the capacity, or from a fraction of it").digits(3),
         Column::share("reduction", "reduction of the time compared with slow start").digits(2),
         Column::share("reduction_delayed", "reduction compared with slow start and delayed ACKs").digits(2),
-        Column::share("paper_reduction", "the paper's reduction, for 100 packets and for the longest")
+        Column::share("paper_reduction", "the paper's, for 100 packets and for the longest")
             .digits(2)
             .given(),
     ],

@@ -12,7 +12,7 @@ use softtimers_net::packet::Filter;
 
 use super::filter;
 use super::sink::{Rotate, SinkConfig};
-use crate::args::{EndArgs, OTHER, StreamArgs};
+use crate::args::{EndArgs, StreamArgs};
 use crate::run::output::Output;
 use crate::run::privileges::user::User;
 use softtimers_load::traffic::End;
@@ -90,7 +90,7 @@ pub(crate) struct CaptureArgs {
     /// Become this user once the interface is open: a name or number [default: who called sudo, or nobody]
     ///
     /// root has no capabilities from then on either.
-    #[arg(long, value_name = "USER", help_heading = OTHER, hide_short_help = true)]
+    #[arg(long, value_name = "USER", hide_short_help = true)]
     pub(crate) user: Option<String>,
 
     /// When it ends; it counts frames in the file.
@@ -265,7 +265,7 @@ Examples:
 
 Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
-   1  an --assert did not hold, or the run broke off: the file has what the summary says
+   1  an --assert did not hold, or the run broke off; the file is whole
    2  bad usage or input; nothing was captured
   77  not possible on this machine; the message says what is missing";
 

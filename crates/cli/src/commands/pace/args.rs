@@ -162,11 +162,11 @@ Examples:
   echo set rate 20Mbit | socat - UNIX-CONNECT:pace.sock
 
 When not to:
-  A path that you do not own: others share it, and told twice what it has, it loses packets by the hundred until the
-  run notices. Loopback and one fast link without a queue: there is no slow start to save. See docs/pace.md.
+  A path that others share: told twice what it has, it loses packets by the
+  hundred. One without a slow start to save, as loopback. See docs/pace.md.
 
 Without the rights for BPF:
-  The rate alone, as each connection's limit; no window, no sharing. It is said when the run begins.
+  The rate alone, as each connection's limit; no window, no sharing.
 
 Exit codes:
   That of CMD; 126 and 127 if it cannot be started or found; and

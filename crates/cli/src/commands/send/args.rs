@@ -443,7 +443,7 @@ Examples:
 
 Exit codes:
    0  done; every --assert held
-   1  an --assert did not hold, the run broke off, or nobody received it (see --no-handshake)
+   1  an --assert did not hold, the run broke off, or nobody received it
    2  bad usage or input; nothing was sent
   77  not possible on this machine; the message says what is missing";
 

@@ -230,15 +230,18 @@ impl Args for PathArgs {
                 let flag = setting.flags[side];
                 let arg = Arg::new(flag).long(flag).value_name(setting.value);
                 let arg = arg.value_parser(|text: &str| setting.change(text));
-                let one_way = format!("As --{}, this way only", setting.flags[0]);
                 match way {
                     // As in iperf3.
                     None if flag == "rate" => arg.short('b').help(setting.help).help_heading(BOTH_WAYS),
                     None => {
                         arg.help(setting.help).help_heading(BOTH_WAYS).hide_short_help(RARE.contains(&flag))
                     }
-                    Some(Way::Up) => arg.help(one_way).help_heading("Path to --to").hide_short_help(true),
-                    Some(Way::Down) => arg.help(one_way).help_heading("Path back").hide_short_help(true),
+                    // The text above all flags names them once; the manual page has each.
+                    Some(_) => arg
+                        .help(format!("As --{}, this way only", setting.flags[0]))
+                        .help_heading("Path, one way")
+                        .hide_short_help(true)
+                        .hide_long_help(true),
                 }
             })
         });
@@ -282,20 +285,18 @@ Examples:
   sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms
 
 Values:
-  RATE   10Mbit, 1.5Gbit, headers included: see --overhead
-  LIMIT  20packets, 64KiB, 50ms
-  LOSS   1%, 1%:corr=25%, in bursts gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]],
-         or as netem's loss state: state:P13[,P31[,P32[,P23[,P14]]]]
-  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format, or VALUE,COUNT lines),
-         then :corr=25%, :reordering
-  NAME[:OPTION] of --aqm: codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514, pie:15ms
-  TIME[-TIME][:OPTION] of --slot: 1ms-10ms:packets=42:bytes=64KiB
-  SHARE of --duplicate and --corrupt: 0.1%, 0.1%:corr=25%
-  SHARE:TIME of --reorder may be SHARE:gap=N: as in netem, after N - 1 others one takes no delay, 25%:gap=5
+  RATE       10Mbit, 1.5Gbit, headers included: see --overhead
+  LOSS       also gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]], in bursts, and
+             netem's loss state, state:P13[,P31[,P32[,P23[,P14]]]]; 1%:corr=25%
+  --jitter   2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE
+             (netem's format, or VALUE,COUNT lines); then :corr=25%, :reordering
+  --aqm      codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514
+  --slot     1ms-10ms:packets=42:bytes=64KiB
+  --reorder  25%:gap=5, as in netem: after four others one takes no delay
 
 Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
    1  an --assert did not hold, or the run broke off
    2  bad usage or input; nothing was carried
   77  not possible on this machine; the message says what is missing
-  With -- CMD the exit code is that of CMD; 126 and 127 if it cannot be started or found";
+  With -- CMD it is that of CMD; 126 and 127 if CMD cannot be started or found";

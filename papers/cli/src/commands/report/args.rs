@@ -94,10 +94,10 @@ Examples:
   softtimers report --from runs --only goodput --only livelock --force
   softtimers report --quick --assert 'missing<=1'
 
-Each section says what to see, which paper it stands beside, and what it lacks. More of it is in
-docs/report.md of the project's sources.
+Each section says what to see, which paper it stands beside, and what it lacks.
+More of it is in papers/docs/report.md.
 
 Exit codes:
-   0  done, also where single runs failed, which the report says; every --assert held
+   0  done, also where the report says that a run failed; every --assert held
    1  an --assert did not hold, or a file could not be written
    2  bad usage or input; nothing was measured";

@@ -146,10 +146,9 @@ fn after_help(experiment: &Experiment) -> String {
     let width = experiment.columns.iter().map(|column| column.key().len()).max().unwrap_or(0);
     let columns =
         experiment.columns.iter().map(|column| format!("  {:width$}  {}\n", column.key(), column.about));
-    let sweep = experiment.sweep.iter().map(|(name, values)| format!(" --sweep {name}={values}"));
+    let sweep = experiment.sweep.iter().map(|(name, values)| format!("\n  --sweep {name}={values}"));
     let sweep: String = sweep.collect();
-    let by_itself =
-        if sweep.is_empty() { String::new() } else { format!("Without --sweep it is that of{sweep}.\n\n") };
+    let by_itself = if sweep.is_empty() { String::new() } else { format!("Without --sweep:{sweep}\n\n") };
     format!(
         "Example:\n  softtimers sim {}\n\n{by_itself}Columns:\n{}\n{}",
         experiment.name,

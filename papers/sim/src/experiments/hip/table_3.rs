@@ -29,7 +29,7 @@ const COLUMNS: &[Column] = &[
     Column::new("packets", "packets received"),
     Column::new("overhead_us", "Avg-Overhead: CPU time for a packet").digits(2),
     Column::new("paper_overhead_us", "what Table 3 says").digits(1).given(),
-    Column::new("delay_us", "Avg-Delay: from arrival to the end of the interrupt or poll").digits(1),
+    Column::new("delay_us", "Avg-Delay: from arrival to the end of interrupt or poll").digits(1),
     Column::new("paper_delay_us", "what Table 3 says").digits(1).given(),
     Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     Column::new("interrupts", "Total # of Interrupts"),
@@ -42,14 +42,9 @@ const COLUMNS: &[Column] = &[
     Column::new("per_poll", "Avg. Packets per Poll, over all polls").digits(2),
     Column::new("paper_per_poll", "what Table 3 says").digits(1).given(),
     Column::new("switches", "changes between interrupts and polls"),
-    Column::new("most_pps", "packets a second at which the overhead takes a whole CPU: section 2's R")
-        .digits(0),
-    Column::share("lost", "share of packets dropped because the device was full (--ring)"),
-    Column::new(
-        "settled_packets",
-        "the packet from which on delays are steady, by MSER-5, of the first 5,000; constant and poisson have one",
-    )
-    .greatest(),
+    Column::new("most_pps", "section 2's R: packets/s whose overhead takes a CPU").digits(0),
+    Column::share("lost", "share of packets dropped by a full device (--ring)"),
+    Column::new("settled_packets", "first packet of steady delays (MSER-5), within 5,000").greatest(),
 ];
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {

@@ -44,7 +44,7 @@ pub(crate) static BURST: Experiment = Experiment {
         Column::new("burst", "packets in the burst").given(),
         Column::new("first_us", "time until the first packet is delivered"),
         Column::new("paper_first_us", "the paper's value for ULTRIX").given(),
-        Column::new("second_us", "time from the arrival of the first packet until the second is delivered"),
+        Column::new("second_us", "from arrival of the first packet to delivery of the second"),
         Column::new("third_us", "likewise"),
         Column::new("last_us", "likewise"),
     ],

@@ -40,10 +40,7 @@ pub(crate) static FIT: Experiment = Experiment {
         PACKETS,
     ],
     columns: &[
-        Column::words(
-            "of",
-            "constant, series, fitted (all points that were fitted) or left-out (those that were not)",
-        ),
+        Column::words("of", "constant, series; points that were fitted, or left-out"),
         Column::words("name", "which"),
         Column::words("figure", "the figure of a series, with 'left out' if it was"),
         Column::new("points", "points in the series"),
@@ -51,10 +48,7 @@ pub(crate) static FIT: Experiment = Experiment {
         Column::new("error", "standard error of the value").digits(1),
         Column::share("bias", "mean difference of model and paper, as a share of the peak"),
         Column::share("rms", "root mean square of the differences, as a share of the peak"),
-        Column::share(
-            "scatter",
-            "scatter of the published points about a smooth curve, as a share of the peak: no model can be closer",
-        ),
+        Column::share("scatter", "that of the published points about a smooth curve, of the peak"),
     ],
     sweep: &[("leave-out", "none,2,5,6,7,9,10")],
     check: ALWAYS,

@@ -113,11 +113,7 @@ const COLUMNS: &[Column] = &[
     Column::new("interrupts", "interrupts for each output packet").digits(2),
     Column::new("starts", "hand-overs to the transmitter for each output packet").digits(2),
     Column::new("empty_pps", "empty polls, a second"),
-    Column::share(
-        "starved",
-        "share of time in which packets waited while the transmitter was idle for 5 ms or more",
-    ),
+    Column::share("starved", "share of time: packets wait, no output for 5 ms or more"),
     Column::share("livelocked", "share of time without progress for 10 ms in spite of input"),
-    Column::new("settled_ms", "when output became steady, by MSER-5: beyond 200 the warm-up was too short")
-        .greatest(),
+    Column::new("settled_ms", "when output was steady (MSER-5); above 200: too late").greatest(),
 ];
