@@ -26,7 +26,7 @@
 //! it is an abstract socket `softtimers-napi-ID`, of this network namespace. Any user there can take that name first; then
 //! packets come by interrupts.
 //!
-//! **What stays.** Dropping restores the queue. A process that is killed leaves its interrupts deferred, by `max_delay`
+//! **Afterwards.** Dropping restores the queue. A process that is killed leaves its interrupts deferred, by `max_delay`
 //! and no longer, until they are set again or the interface goes down.
 
 mod device;

@@ -86,7 +86,7 @@ impl Text {
 
     fn clients(&mut self, clients: &ClientStats) {
         self.counters(clients.each());
-        self.0.metric("softtimers_forward_clients", "gauge", "Clients that have a place now.");
+        self.0.metric("softtimers_forward_clients", "gauge", "Clients now.");
         self.0.sample("softtimers_forward_clients", &[], clients.now() as f64);
     }
 
@@ -94,11 +94,7 @@ impl Text {
         self.counters(interfaces.made.each());
         let outages = interfaces.outages.iter().sum();
         self.counter("outages", "Times that an interface was switched off, or lost its carrier.", outages);
-        self.counter(
-            "loops",
-            "Times that frames came back by a link beside the forwarder.",
-            interfaces.loops,
-        );
+        self.counter("loops", "Times that frames came back by another link.", interfaces.loops);
         let help = "Frames forwarded in the kernel, without reaching the forwarder.";
         self.counter("in_kernel", help, interfaces.in_kernel.packets);
         let help = "Frames that the kernel dropped while others waited for the forwarder, by quota.";
