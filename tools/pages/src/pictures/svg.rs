@@ -12,11 +12,13 @@ use std::fmt::Write as _;
 /// Every picture's width.
 pub(super) const WIDTH: f64 = 480.0;
 
-/// The classes: `one`, `two`, `three` and `other` are colours of strokes, `dashed` and `dots` are ways to draw them.
+/// The classes: `one`, `two`, `three` and `other` are colours of strokes, each but `other` with dashes of its own, for those who
+/// see no colours; `dashed` and `dots` are ways to draw them.
 const STYLE: &str = "\
 .ground{fill:#fff}text{fill:#1f2328;font:14px system-ui,sans-serif}.small{font-size:13px}.head{font-weight:600}.middle{text-anchor:middle}\
-.end{text-anchor:end}path{fill:none;stroke-width:2}.grid{stroke:#d1d9e0;stroke-width:1}.thin{stroke-width:1.5}.dashed{stroke-dasharray:6 4}\
-.dots{stroke-width:5;stroke-linecap:round}.one{stroke:#0969da}.two{stroke:#9a6700}.three{stroke:#8250df}.other{stroke:#59636e}\
+.end{text-anchor:end}path{fill:none;stroke-width:2}.grid{stroke:#d1d9e0;stroke-width:1}.thin{stroke-width:1.5}.one{stroke:#0969da}\
+.two{stroke:#9a6700;stroke-dasharray:12 3}.three{stroke:#8250df;stroke-dasharray:3 3}.other{stroke:#59636e}.dashed{stroke-dasharray:6 4}\
+.two.dashed{stroke-dasharray:9 3 2 3}.other.dashed{stroke-dasharray:2 4}.dots{stroke-width:5;stroke-linecap:round;stroke-dasharray:none}\
 @media(prefers-color-scheme:dark){.ground{fill:#0d1117}text{fill:#f0f6fc}.grid{stroke:#3d444d}\
 .one{stroke:#4493f8}.two{stroke:#d29922}.three{stroke:#ab7df8}.other{stroke:#9198a1}}";
 
@@ -87,6 +89,15 @@ mod tests {
             text.contains("<title>a &lt; b &amp; c</title>") && text.contains(">&lt;g></text>"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn lines_differ_without_their_colours() {
+        let dashes = [".two{", ".three{", ".dashed{", ".two.dashed{", ".other.dashed{"].map(|class| {
+            let (_, rule) = STYLE.split_once(class).unwrap();
+            rule.split_once('}').unwrap().0.split_once("stroke-dasharray:").unwrap().1
+        });
+        assert_eq!(std::collections::BTreeSet::from(dashes).len(), dashes.len());
     }
 
     #[test]
