@@ -128,7 +128,7 @@ impl Config {
 /// The contract, in the order a driver meets it; property tests check each sentence against a reference model:
 ///
 /// 1. **Never early.** An event is handed out only when `now` ≥ its due time.
-/// 2. **In order** of *effective due*: the due time on the tick, after the rounding that [`Slack::rounded`] allows.
+/// 2. **In order** of *effective due*: the due time, rounded as [`Slack::rounded`] allows, then up to the tick.
 ///    Events of equal effective due come first-in first-out, unless 2³¹ others were set between them. An event
 ///    that is already due when it is scheduled queues behind everything due by then.
 /// 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
