@@ -8,7 +8,8 @@
 //! | `closed` | the same with a connection for each request |
 //! | `ports` | four ports polled by one event: does each get its share, even next to a crowded one? |
 //! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, and nginx; as root |
-//! | `queues` | the same at 30 and 70%, at two interfaces, and flooded beside a computation; as root |
+//! | `queues` | the same at 30 and 70%, and at two interfaces; as root |
+//! | `flooded` | what a computation beside it keeps in a flood of five times what it handles; as root |
 //!
 //! The server has one CPU and the load the other one. There are enough connections to keep the plain server busy for
 //! 95% of the time; where the load is the slower side for any number, each answer gets some microseconds of additional
@@ -44,13 +45,14 @@ struct Effort {
     processors: [Processor; 2],
 }
 
-const SECTIONS: [Section<Effort>; 6] = [
+const SECTIONS: [Section<Effort>; 7] = [
     ("rates", rates::measure),
     ("kept", table::kept),
     ("closed", table::closed),
     ("ports", ports::measure),
     ("napi", napi::saturated),
     ("queues", napi::others),
+    ("flooded", napi::flooded),
 ];
 
 fn main() -> ExitCode {

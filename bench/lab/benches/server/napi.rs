@@ -61,11 +61,18 @@ pub(crate) fn saturated(effort: &Effort) -> Done<Vec<Table>> {
     SATURATING.into_iter().map(|(key, asked)| trials.saturated(key, asked)).collect()
 }
 
-/// Below saturation, with two interfaces, and beside a computation.
+/// Below saturation, and with two interfaces.
 pub(crate) fn others(effort: &Effort) -> Done<Vec<Table>> {
     let trials = Trials::new(effort)?;
     let two = trials.saturated("napi-two", Asked { cables: 2, ..KEPT })?;
-    Ok(vec![trials.below()?, two, beside::measure(effort, &trials.cable)?])
+    let closed = Asked { keep_alive: false, ..KEPT };
+    Ok(vec![trials.below("napi-below", KEPT)?, trials.below("napi-below-closed", closed)?, two])
+}
+
+/// Beside a computation.
+pub(crate) fn flooded(effort: &Effort) -> Done<Vec<Table>> {
+    let trials = Trials::new(effort)?;
+    Ok(vec![beside::measure(effort, &trials.cable)?])
 }
 
 impl<'a> Trials<'a> {
@@ -94,8 +101,8 @@ impl Trials<'_> {
     }
 
     /// Requests at a share of the rate that plain epoll reaches.
-    fn below(&self) -> Done<Table> {
-        let capacity = self.trial(EPOLL, KEPT, (&mut Round::default(), ""))?.rate();
+    fn below(&self, key: &str, asked: Asked) -> Done<Table> {
+        let capacity = self.trial(EPOLL, asked, (&mut Round::default(), ""))?.rate();
         let at = |percent: u32| Duration::from_secs_f64(100.0 / (capacity * f64::from(percent)).max(1.0));
         let mut servers: Vec<Server> = BELOW.into_iter().filter(Server::is_there).collect();
         let rows = |percent: u32| {
@@ -103,20 +110,22 @@ impl Trials<'_> {
         };
         let rows: Vec<String> = SHARES.into_iter().flat_map(rows).collect();
         let measured = self.effort.rounds.contest(&SHARES, &mut servers, |&percent, server, round| {
-            let asked = Asked { interval: Some(at(percent)), ..KEPT };
+            let asked = Asked { interval: Some(at(percent)), ..asked };
             self.trial(*server, asked, (round, &format!("{percent}%, {server}"))).map(drop)
         })?;
-        let mut table = Table::of("napi-below", &measured, &rows, &COLUMNS);
-        table.note(format!(
-            "of {:.1} kreq/s, which epoll reached over {CONNECTIONS} kept connections",
-            capacity / 1e3
-        ));
+        let mut table = Table::of(key, &measured, &rows, &COLUMNS);
+        table
+            .note(format!("of {:.1} kreq/s, which epoll reached with {CONNECTIONS} clients", capacity / 1e3));
         // Where polling does not pay it is to cost little.
         for quota in [1, 5] {
             let [polled, epoll] = [Server::Napi(quota), EPOLL].map(|server| format!("30%, {server}"));
             for (figure, most) in [(CPU, 1.1), (MIDDLE, 1.0)] {
                 let ratio = measured.ratio(figure, &polled, &epoll);
-                table.bar(Bar::at_most(format!("server, {polled}: {figure} against epoll"), most, ratio));
+                table.bar(Bar::at_most(
+                    format!("server, {key}, {polled}: {figure} against epoll"),
+                    most,
+                    ratio,
+                ));
             }
         }
         Ok(table)
