@@ -8,6 +8,7 @@
 //! | `closed` | the same with a connection for each request |
 //! | `ports` | four ports polled by one event: does each get its share, even next to a crowded one? |
 //! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, and nginx; as root |
+//! | `napi-others` | the same with work, and with a connection for each request; as root |
 //! | `queues` | the same at 30 and 70%, and at two interfaces; as root |
 //! | `flooded` | what a computation beside it keeps in a flood of five times what it handles; as root |
 //!
@@ -45,12 +46,13 @@ struct Effort {
     processors: [Processor; 2],
 }
 
-const SECTIONS: [Section<Effort>; 7] = [
+const SECTIONS: [Section<Effort>; 8] = [
     ("rates", rates::measure),
     ("kept", table::kept),
     ("closed", table::closed),
     ("ports", ports::measure),
-    ("napi", napi::saturated),
+    ("napi", napi::kept),
+    ("napi-others", napi::saturated),
     ("queues", napi::others),
     ("flooded", napi::flooded),
 ];

@@ -55,18 +55,23 @@ struct Trials<'a> {
     cable: Cable,
 }
 
-/// The server saturated, at one interface.
+/// The server saturated over kept connections, at one interface.
+pub(crate) fn kept(effort: &Effort) -> Done<Vec<Table>> {
+    Ok(vec![Trials::new(effort)?.saturated("napi-kept", KEPT)?])
+}
+
+/// With work, and with a connection for each request.
 pub(crate) fn saturated(effort: &Effort) -> Done<Vec<Table>> {
     let trials = Trials::new(effort)?;
-    SATURATING.into_iter().map(|(key, asked)| trials.saturated(key, asked)).collect()
+    let work = trials.saturated("napi-kept-work", Asked { work: 10, ..KEPT })?;
+    Ok(vec![work, trials.saturated("napi-closed", CLOSED)?])
 }
 
 /// Below saturation, and with two interfaces.
 pub(crate) fn others(effort: &Effort) -> Done<Vec<Table>> {
     let trials = Trials::new(effort)?;
     let two = trials.saturated("napi-two", Asked { cables: 2, ..KEPT })?;
-    let closed = Asked { keep_alive: false, ..KEPT };
-    Ok(vec![trials.below("napi-below", KEPT)?, trials.below("napi-below-closed", closed)?, two])
+    Ok(vec![trials.below("napi-below", KEPT)?, trials.below("napi-below-closed", CLOSED)?, two])
 }
 
 /// Beside a computation.
@@ -320,11 +325,7 @@ const BELOW: [Server; 9] = [
 ];
 const NGINX: Server = Server::Nginx(Receiving::Interrupts);
 const KEPT: Asked = Asked { keep_alive: true, cables: 1, work: 0, interval: None };
-const SATURATING: [(&str, Asked); 3] = [
-    ("napi-kept", KEPT),
-    ("napi-kept-work", Asked { work: 10, ..KEPT }),
-    ("napi-closed", Asked { keep_alive: false, ..KEPT }),
-];
+const CLOSED: Asked = Asked { keep_alive: false, ..KEPT };
 /// Percent of the capacity.
 const SHARES: [u32; 2] = [30, 70];
 /// Twice the most that a wait finds with the largest quota.
