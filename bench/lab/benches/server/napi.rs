@@ -92,7 +92,8 @@ impl Trials<'_> {
     fn saturated(&self, key: &str, asked: Asked) -> Done<Table> {
         // nginx cannot do the additional work, and listens at one cable.
         let plain = asked.work == 0 && asked.cables == 1;
-        let servers = CONTENDERS.into_iter().filter(|server| plain || !matches!(server, Server::Nginx(_)));
+        let servers =
+            saturated_servers().into_iter().filter(|server| plain || !matches!(server, Server::Nginx(_)));
         let mut servers: Vec<Server> = servers.filter(Server::is_there).collect();
         let rows: Vec<String> = servers.iter().map(ToString::to_string).collect();
         let measured = self.effort.rounds.contest(&[asked], &mut servers, |&asked, server, round| {
@@ -109,7 +110,7 @@ impl Trials<'_> {
     fn below(&self, key: &str, asked: Asked) -> Done<Table> {
         let capacity = self.trial(EPOLL, asked, (&mut Round::default(), ""))?.rate();
         let at = |percent: u32| Duration::from_secs_f64(100.0 / (capacity * f64::from(percent)).max(1.0));
-        let mut servers: Vec<Server> = BELOW.into_iter().filter(Server::is_there).collect();
+        let mut servers: Vec<Server> = idling_servers().into_iter().filter(Server::is_there).collect();
         let rows = |percent: u32| {
             servers.iter().map(move |server| format!("{percent}%, {server}")).collect::<Vec<_>>()
         };
@@ -261,6 +262,19 @@ fn how(receiving: Receiving) -> Cow<'static, str> {
     }
 }
 
+/// Returns the plain server, Table XII's, and other ways.
+fn saturated_servers() -> Vec<Server> {
+    use Receiving::{Elsewhere, Suspended, Thread, Timer};
+    let others = [Suspended, Timer(10), Thread, Elsewhere].map(Server::Epoll);
+    let nginx = QUOTAS.map(|quota| Server::Nginx(Timer(quota)));
+    [&[EPOLL][..], &QUOTAS.map(Server::Napi), &[Server::Spin], &others, &[NGINX], &nginx].concat()
+}
+
+fn idling_servers() -> Vec<Server> {
+    let others = [Server::Epoll(Receiving::Suspended), Server::Spin, NGINX];
+    [&[EPOLL][..], &QUOTAS.map(Server::Napi), &others].concat()
+}
+
 /// Adds the two gains, and bars: over kept connections what the queue's polls should gain, elsewhere the paper's smallest gain.
 fn conclude(table: &mut Table, measured: &Measured, key: &str) {
     let [one, five] = [1, 5].map(|quota| Server::Napi(quota).to_string());
@@ -292,37 +306,8 @@ fn interrupts(cpu: usize) -> Option<u64> {
 }
 
 const EPOLL: Server = Server::Epoll(Receiving::Interrupts);
-/// Table XII's quotas between the plain server and other ways.
-const CONTENDERS: [Server; 17] = [
-    EPOLL,
-    Server::Napi(1),
-    Server::Napi(2),
-    Server::Napi(5),
-    Server::Napi(10),
-    Server::Napi(15),
-    Server::Spin,
-    Server::Epoll(Receiving::Suspended),
-    Server::Epoll(Receiving::Timer(10)),
-    Server::Epoll(Receiving::Thread),
-    Server::Epoll(Receiving::Elsewhere),
-    NGINX,
-    Server::Nginx(Receiving::Timer(1)),
-    Server::Nginx(Receiving::Timer(2)),
-    Server::Nginx(Receiving::Timer(5)),
-    Server::Nginx(Receiving::Timer(10)),
-    Server::Nginx(Receiving::Timer(15)),
-];
-const BELOW: [Server; 9] = [
-    EPOLL,
-    Server::Napi(1),
-    Server::Napi(2),
-    Server::Napi(5),
-    Server::Napi(10),
-    Server::Napi(15),
-    Server::Epoll(Receiving::Suspended),
-    Server::Spin,
-    NGINX,
-];
+/// Table XII's.
+const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
 const NGINX: Server = Server::Nginx(Receiving::Interrupts);
 const KEPT: Asked = Asked { keep_alive: true, cables: 1, work: 0, interval: None };
 const CLOSED: Asked = Asked { keep_alive: false, ..KEPT };
