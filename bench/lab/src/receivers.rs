@@ -5,14 +5,12 @@
 //! |---|---|
 //! | `stages A B` | which share of the packets from A leaves by B, if each packet costs a walk through a list of rules? |
 //! | `compute A` | how much of its rate does a computation keep next to packets, polled and by wake-ups? |
-//! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
 //! | `delays A` | how long were the packets at A under way? |
 //!
 //! Each ends by itself: when no more packets come, or none come at all.
 
 mod compute;
 mod delays;
-mod sources;
 mod stages;
 
 use std::io;
@@ -35,8 +33,6 @@ pub enum Question {
     Stages(stages::Arguments),
     /// Measures what a computation keeps of its rate, in turns of 50 ms
     Compute(compute::Arguments),
-    /// Counts the packets that some interfaces have received and dropped
-    Sources(sources::Arguments),
     /// How long packets were under way
     Delays(delays::Arguments),
 }
@@ -68,7 +64,6 @@ pub fn run(question: &Question) -> io::Result<()> {
     let found = match question {
         Question::Stages(arguments) => stages::run(arguments),
         Question::Compute(arguments) => compute::run(arguments),
-        Question::Sources(arguments) => sources::run(arguments),
         Question::Delays(arguments) => delays::run(arguments),
     };
     println!("{}", found?);

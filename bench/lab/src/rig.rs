@@ -52,12 +52,10 @@ pub struct Arguments {
 }
 
 /// The sections that can be requested separately.
-pub const SECTIONS: [Section<Rig>; 13] = [
+pub const SECTIONS: [Section<Rig>; 11] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
-    ("sources", shares::sources),
-    ("limit", shares::limit),
     ("bursts", shares::bursts),
     ("capture", capture::capture),
     ("monitors", monitors::monitors),

@@ -17,7 +17,7 @@ pub(super) const PRODUCT: &str = "crates";
 /// The sum of everything.
 pub(super) const EVERYTHING: &str = "everything";
 /// Pages that a command writes whole.
-const GENERATED: &[&str] = &["features.md", "output.md"];
+const GENERATED: &[&str] = &["features.md", "output.md", "sim-output.md"];
 /// A block of a page that a command renders lies between such a comment and `<!-- end -->`.
 const RENDERED: &[&str] = &["data:", "rows:", "bars:"];
 

@@ -93,36 +93,6 @@ fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<d
     Ok(most)
 }
 
-/// Returns the capacity by the cost of a packet.
-pub(crate) fn costs(effort: &Effort) -> Done<Vec<Table>> {
-    let works =
-        [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
-    let mut contenders = Vec::new();
-    for (row, work) in works {
-        for (name, mode) in [(POLLED, Mode::HYBRID), (FIRST, Mode::NAIVE)] {
-            contenders.push((row, name, bench_of(receiver(mode, work))?));
-        }
-    }
-    let measured = effort.rounds.contest(&[()], &mut contenders, |(), (row, name, bench), round| {
-        round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
-        round.put(row, name, capacity(bench, 1, effort)? / 1e3);
-        Done::Ok(())
-    })?;
-    let rows = works.map(|(row, _)| row);
-    let mut table = Table::of("cost", &measured, rows, &[(COST, 1), (POLLED, 1), (FIRST, 1)]);
-    for pair in rows.windows(2) {
-        let fallen = measured.ratio(POLLED, pair[1], pair[0]);
-        table.bar(Bar::at_most(format!("poller, {} against {}", pair[1], pair[0]), 1.0, fallen));
-    }
-    let ratio = measured.over(|round| Some(round.figure(WORK_ROW, POLLED)? / round.figure(WORK_ROW, FIRST)?));
-    table.bar(Bar::at_least(format!("{WORK_ROW}: poller / naive"), 1.0, ratio));
-    Ok(vec![table])
-}
-
-const WORK_ROW: &str = "20,000 rules";
-const COST: &str = "µs each";
-const POLLED: &str = "poller kpps";
-const FIRST: &str = "naive kpps";
 /// The approximate cost of a packet apart from the work.
 const BESIDE_WORK: Duration = Duration::from_micros(3);
 const PEAK: &str = "peak kpps";

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms still fire? |
 //! | `sweep` | what is delivered at each rate, as drawn in docs/overload.md? |
-//! | `cost` | how does the capacity fall as a packet costs more? |
 //! | `limit` | does a receiver keep to its share of the CPU, and a computation next to it get the rest? |
 //! | `low` | what does a stable receiver cost at 2,000 packets/s, and without packets? |
 //! | `modes` | wake-ups and latency at a low, a medium and a high rate, including HIP's |
@@ -29,10 +28,9 @@ use softtimers_load::overload::{Bench, Offer, Point, Receiver};
 use softtimers_trials::command::Program;
 use softtimers_trials::paired::Paired;
 
-const SECTIONS: [Section<Effort>; 6] = [
+const SECTIONS: [Section<Effort>; 5] = [
     ("curve", curve::measure),
     ("sweep", sweep::measure),
-    ("cost", curve::costs),
     ("limit", limit::measure),
     ("low", low::quiet),
     ("modes", low::modes),

@@ -1,7 +1,6 @@
 //! Shared timers: `cargo bench --manifest-path bench/Cargo.toml --bench shared [-- threads --rounds 7 --quick --json FILE]`.
 //!
 //! ```text
-//!   holds     how long the lock is held when very many timers fall due together
 //!   threads   what two threads that set and cancel cost each other, and the owner's check with nothing due
 //! ```
 #![forbid(unsafe_code)]
@@ -11,7 +10,6 @@
 mod contender;
 #[path = "../timers/contenders/heap4.rs"]
 mod heap4;
-mod holds;
 #[path = "../timers/contenders/slots.rs"]
 mod slots;
 mod threads;
@@ -20,7 +18,7 @@ use std::process::ExitCode;
 
 use softtimers_lab::bench::{self, Section};
 
-const SECTIONS: [Section<usize>; 2] = [("holds", holds::holds), ("threads", threads::threads)];
+const SECTIONS: [Section<usize>; 1] = [("threads", threads::threads)];
 
 fn main() -> ExitCode {
     bench::main("shared", &SECTIONS, |asked| Ok(asked.rounds()))

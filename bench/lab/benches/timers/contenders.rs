@@ -66,10 +66,7 @@ fn run_one<C: Contender>(workload: &str, timers: usize, shrink: usize) -> Done<F
     let operations = MILLION / shrink;
     let figures = match workload {
         "W1" => workloads::w1::<C>(timers, operations),
-        "W1R" => workloads::w1r::<C>(timers, operations),
         "W2" => workloads::w2::<C>(timers),
-        "W3" => workloads::w3::<C>(timers, operations),
-        "W4" => workloads::w4::<C>(timers, 4 * operations as u64),
         "W5" => workloads::w5::<C>(timers, operations),
         "W6" => workloads::w6::<C>(timers, operations),
         "mix" => workloads::mix::<C>(timers, operations),

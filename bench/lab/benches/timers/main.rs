@@ -1,5 +1,5 @@
 //! Timer structures compared in one run: `cargo bench --manifest-path bench/Cargo.toml --bench timers
-//! [-- W3 --rounds 3 --quick --json FILE]`.
+//! [-- grid --rounds 3 --quick --json FILE]`.
 //!
 //! Each pair of a contender and a workload is a process of its own, so that none inherits another's heap; the
 //! contenders take turns, and the median of the rounds is shown. Costs are the thread's CPU time, to which other
@@ -9,22 +9,18 @@
 //! | workload | what happens |
 //! |---|---|
 //! | W1 | N timers 60 to 120 s away; one more, 120 to 130 s away, is set and cancelled |
-//! | W1R | a random one of the N is moved to 120 to 130 s |
 //! | W2 | N timers within a second: set all, expire in steps of 1 µs |
-//! | W3 | N connections, each with a time-out of 2.0 to 4.3 s; each µs one is re-armed, 5% expire |
-//! | W4 | F flows at their own intervals of 10 µs to 1 ms; steps of 1 µs, or from one to the next |
 //! | W5 | N timers 60 s away: is anything due, and when is the next? |
 //! | W6 | N requests under way with a time-out of 1 to 2 s each; the oldest is answered, and another begins |
 //! | grid | all sizes from one to a million: a server's mix, time-outs that are all cancelled, idle time-outs, ticks of 10 ms, flows at 40 µs; and set, expire, and a jump of a minute at a million |
 //! | contenders | all who take part, with what of the above tells them apart: the mix, ticks, set and expire, bytes, the longest calls |
-//! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, with a million expected and with none |
+//! | stalls | N connections, each with a time-out of 2.0 to 4.3 s, one re-armed each µs, across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, with a million expected and with none |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
 //!
 //! Contenders that cannot do a workload are left out, with the reason. libuv's heap and `timeout.c` are compiled from
 //! sources that two variables name: see `contenders/foreign.rs`.
 
-mod bars;
 mod clock;
 mod contender;
 mod contenders;
@@ -39,7 +35,7 @@ use std::process::ExitCode;
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_measure::child;
 use softtimers_trials::command::output;
-use softtimers_trials::paired::{Paired, Round, in_turn};
+use softtimers_trials::paired::{Paired, in_turn};
 use softtimers_trials::result::Table;
 
 /// Figures of one contender on one workload, by name.
@@ -48,17 +44,9 @@ type Figures = BTreeMap<String, f64>;
 const MILLION: usize = 1_000_000;
 
 /// Each with its sizes.
-const SECTIONS: [Section<Effort>; 10] = [
+const SECTIONS: [Section<Effort>; 2] = [
     ("grid", measure_grid),
     ("contenders", everyone::measure),
-    ("W1", |effort| measure(effort, "W1", &[0, 200, 1_000, 10_000, 100_000, MILLION])),
-    ("W1R", |effort| measure(effort, "W1R", &[100_000, MILLION])),
-    ("W2", |effort| measure(effort, "W2", &[MILLION])),
-    ("W3", |effort| measure(effort, "W3", &[MILLION])),
-    ("W4", |effort| measure(effort, "W4", &[1, 8, 64, 1_000, 10_000, 100_000])),
-    ("W5", |effort| measure(effort, "W5", &[1_000, MILLION])),
-    ("W6", |effort| measure(effort, "W6", &[1, 8, 64, 1_000, 10_000, 100_000])),
-    ("stalls", |effort| measure(effort, "stalls", &[MILLION])),
 ];
 
 /// The contenders of the grid, ours first.
@@ -111,30 +99,4 @@ fn figures_of(contender: &str, workload: &str, timers: usize, effort: &Effort) -
     let [timers, shrink] = [timers, effort.shrink].map(|number| number.to_string());
     let told = output(child::command()?.args([contender, workload, &timers, &shrink]))?;
     Ok(serde_json::from_str(&told)?)
-}
-
-/// Returns a table for each size: the contenders, and all figures.
-fn measure(effort: &Effort, workload: &str, sizes: &[usize]) -> Done<Vec<Table>> {
-    let mut tables = Vec::new();
-    for size in sizes {
-        eprintln!("{workload}/{size}");
-        let names = contenders::who_can(workload, *size);
-        let mut figures = BTreeMap::new();
-        let measured = Paired::new(effort.rounds).contest(
-            &[()],
-            &mut names.clone(),
-            |(), contender, round: &mut Round| {
-                let told = figures_of(contender, workload, *size, effort)?;
-                told.iter().for_each(|(name, figure)| round.put(contender, name, *figure));
-                figures.extend(told);
-                Done::Ok(())
-            },
-        )?;
-        let columns: Vec<(&str, usize)> = figures.keys().map(|name| (name.as_str(), 1)).collect();
-        let key = format!("{workload}/{size}");
-        let mut table = Table::of(&key, &measured, names, &columns);
-        bars::of(&key, &measured).for_each(|bar| table.bar(bar));
-        tables.push(table);
-    }
-    Ok(tables)
 }

@@ -42,22 +42,6 @@ pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("set_cancel_ns", pair)]
 }
 
-pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Named {
-    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
-    let mut handles = far_timers(&mut contender, timers, &mut random);
-    let rearm = median_of_three(operations, || {
-        for _ in 0..operations {
-            let which = random.below(timers as u64) as usize;
-            let due = 120 * SECOND + random.below(10 * SECOND);
-            if let Some(handle) = handles[which].take() {
-                handles[which] = Some(contender.rearm(handle, due, which as u32));
-            }
-        }
-    });
-    std::mem::forget((handles, contender));
-    vec![("rearm_ns", rearm)]
-}
-
 /// Returns the handles of the fired timers to the contender.
 fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], fired: &mut Vec<u32>) {
     for number in fired.drain(..) {
@@ -195,13 +179,6 @@ impl<C: Contender> Connections<C> {
     }
 }
 
-pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Named {
-    let mut connections = Connections::<C>::warm(timers, 5 * SECOND);
-    let step = median_of_three(operations, || connections.run(operations));
-    std::mem::forget(connections);
-    vec![("step_ns", step)]
-}
-
 /// Requests with a time-out each, all of which are answered: `timers` are under way, and the oldest is answered next.
 pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
@@ -264,15 +241,6 @@ fn paced<C: Contender>(
     let cost = (clock::spent() - start) as f64 / done as f64;
     std::mem::forget((handles, contender));
     cost
-}
-
-pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Named {
-    let interval = |random: &mut Random| 10 + random.below(990);
-    let mut measured = vec![("step_ns", paced::<C>(flows, events, false, interval))];
-    if C::TELLS_NEXT {
-        measured.push(("leap_ns", paced::<C>(flows, events, true, interval)));
-    }
-    measured
 }
 
 /// Some contenders search for it, so it is called in batches for a tenth of a second.

@@ -1,11 +1,10 @@
 //! softtimers-tokio and tokio's own timers compared: `cargo bench --manifest-path bench/Cargo.toml --bench tokio_timers [-- --quick
-//! resets grid …]`.
+//! creation grid …]`.
 //!
 //! Both take turns in one process, on a single-threaded runtime except for `grid`, `loaded` and `slack`, and each figure is the
 //! median over the rounds.
 //!
 //! ```text
-//!   resets    100,000 pending sleeps, one of them reset at random: ns each
 //!   creation  a sleep made, polled and dropped; a time-out of what is ready; a reset to now and a constant
 //!   grid      100 to 10,000 tasks that tick, on one worker and two: rate, lateness, CPU time and wake-ups
 //!   loaded    the same beside tasks that are always ready
@@ -15,7 +14,6 @@
 
 mod creation;
 mod grid;
-mod resets;
 
 use std::process::ExitCode;
 
@@ -23,8 +21,7 @@ use softtimers_lab::bench::{self, Section};
 use softtimers_trials::paired::Measured;
 use softtimers_trials::result::Table;
 
-const SECTIONS: [Section<usize>; 5] = [
-    ("resets", resets::random),
+const SECTIONS: [Section<usize>; 4] = [
     ("creation", creation::creation),
     ("grid", grid::grid),
     ("loaded", grid::loaded),

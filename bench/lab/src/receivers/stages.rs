@@ -19,9 +19,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rustix::process::setpriority_process;
 use serde_json::{Value, json};
-use softtimers::{Clock, Monotonic, Percent, Timestamp};
+use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_load::mode::Mode;
-use softtimers_load::overload::{Busy, Filter, Queue, ROOM, Window, compute};
+use softtimers_load::overload::{Busy, Filter, Queue, ROOM, Window};
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::units;
 use softtimers_net::packet::{FrameSender, Interface};
@@ -48,11 +48,6 @@ pub struct Arguments {
     /// Packets per burst: the first of each is measured
     #[arg(long, default_value_t = 1)]
     burst: u64,
-    #[arg(long, value_parser = units::percent)]
-    cpu_limit: Option<Percent>,
-    /// Whether a computation competes for the same CPU
-    #[arg(long)]
-    beside: bool,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +73,6 @@ impl With for Stages<'_> {
         let out = FrameSender::on(&Interface::named(&arguments.to)?)?;
         let first = First { arguments, window: &window, filter: &filter, queue: queue.as_ref() };
         thread::scope(|scope| {
-            let beside = arguments.beside.then(|| scope.spawn(|| compute(&window)));
             let second = queue.as_ref().map(|queue| {
                 let (window, filter) = (&window, &filter);
                 scope.spawn(move || second(queue, filter, window, &out, arguments.burst))
@@ -88,7 +82,6 @@ impl With for Stages<'_> {
             queue.iter().for_each(Queue::close);
             let panicked = |_| io::Error::other("a thread panicked");
             let second = second.map(|thread| thread.join().map_err(panicked)?).transpose();
-            let beside = beside.map(|thread| thread.join().map_err(panicked)?).transpose()?;
             let (mut found, own) = ended?;
             let first_used = own.used;
             let done = second?.unwrap_or(own);
@@ -102,7 +95,6 @@ impl With for Stages<'_> {
             let share = |used: Duration| used.as_secs_f64() / window.length().as_secs_f64();
             let second = if queue.is_some() { done.used } else { Duration::ZERO };
             found["cpu_share"] = json!(share(first_used + second));
-            found["beside_share"] = json!(beside.map(share));
             Ok(found)
         })
     }
@@ -186,7 +178,6 @@ impl First<'_> {
         let ports = devices.into_iter().map(|device| poller.add(device, config()));
         let ports = ports.collect::<io::Result<Vec<_>>>()?;
         let [from, to] = ports[..] else { return Err(io::Error::other("two interfaces are wanted")) };
-        poller.limit_cpu(arguments.cpu_limit.map(|share| looking.limit(share)));
         if let (Some(queue), Kind::Feedback) = (self.queue, arguments.kind) {
             let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
             poller.attach_queue(&queue.gauge, marks, &[from])?;
@@ -286,7 +277,6 @@ impl First<'_> {
             "wakeups": poller.stats().sleeps,
             "polls": stats.looks,
             "empty_polls": stats.empty_looks,
-            "cpu_limited": poller.cpu_inhibited(),
             "dropped": {
                 "interface": drops.interface, "ring": drops.ring, "queue": refused, "output": output,
             },

@@ -137,7 +137,7 @@ fn is_disturbed(found: &Value) -> bool {
 }
 
 /// Measures the rate that leaves under twice the load that will ever be offered: the unit of the multiples.
-pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
+fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
     let of = |rate| {
         Ok::<_, anyhow::Error>(delivered(&trial(rig, driver, CONTENDERS[0].1, Offer::steady(rate, 400))?))
     };
@@ -194,7 +194,7 @@ fn put(round: &mut Round, row: &str, found: &Value) {
 
 /// Some ten microseconds' work, so that the generator reaches five times the capacity in addition to the kernel's own
 /// work.
-pub(super) const RULES: usize = 12_000;
+const RULES: usize = 12_000;
 
 /// The note about the column of others.
 const OTHERS: &str = "Others there: the host, and what ran on that CPU and was neither the receiver nor the kernel's thread \

@@ -1,12 +1,11 @@
-//! The shares of others: a computation next to packets, sources next to a flooded one, programs next to a limited
-//! forwarder, the first packet of a burst.
+//! What others wait for: a computation next to packets, the first packet of a burst.
 
 use softtimers_trials::bar::Bar;
 use softtimers_trials::paired::Paired;
 use softtimers_trials::result::Table;
 
-use super::curve::{RULES, capacity, trial};
-use super::trial::{Amount, Offer, Rig};
+use super::curve::trial;
+use super::trial::{Offer, Rig};
 use crate::bench::Done;
 use crate::figures;
 
@@ -40,81 +39,6 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
         let figure = format!("computation beside 100,000 packets/s, {driver}, polled: work kept, %");
         let kept = measured.estimate(&row(driver, 100_000.0, "poll"), KEPT);
         table.bar(Bar::at_least(figure, 95.0, kept));
-    }
-    Ok(vec![table])
-}
-
-/// One of four is flooded with twice the total capacity; the others have a low load, and lose none of it.
-pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
-    let figures = [
-        ("sent", 0, "sent", 1.0),
-        ("received", 0, "received", 1.0),
-        ("dropped in the ring", 0, "ring", 1.0),
-        ("at the interface", 0, "interface", 1.0),
-    ];
-    let millis = rig.of(4_000u32, 1_000);
-    let row = |driver: &str, place: usize| match place {
-        0 => format!("{driver}, flooded"),
-        _ => format!("{driver}, other {place}"),
-    };
-    let paired = Paired::new(rig.rounds(1)).beside_others();
-    let measured = paired.contest(&[()], &mut DRIVERS.clone(), |(), driver, round| {
-        let flood = 2.0 * capacity(rig, driver)?;
-        let offer = |rate| Offer {
-            amount: Amount::Packets((rate * f64::from(millis) / 1e3) as u64),
-            ..Offer::steady(rate, 0)
-        };
-        let offers: Vec<_> =
-            (0..4).map(|place| (place, offer(if place == 0 { flood } else { 2_000.0 }))).collect();
-        // The generators share a CPU, and are late.
-        let length = 2 * millis + 2_000;
-        let words = format!("sources r0 r1 r2 r3 --driver {driver} --rules {RULES} --duration {length}ms");
-        let (mut found, offered) = rig.received(&words, &offers)?;
-        let mut lost = 0.0;
-        for (place, offered) in offered.iter().enumerate() {
-            found[place]["sent"] = offered.sent.into();
-            figures::put(round, &row(driver, place), &found[place], &figures);
-            let received = figures::at(&found[place], "received").unwrap_or(0.0);
-            lost += if place > 0 { (offered.sent as f64 - received).max(0.0) } else { 0.0 };
-        }
-        round.put(driver, LOST, lost);
-        anyhow::Ok(())
-    })?;
-    let rows = DRIVERS.iter().flat_map(|driver| (0..4).map(move |place| row(driver, place)));
-    let mut table = figures::table("sources", &measured, rows, &figures);
-    for driver in DRIVERS {
-        let figure = format!("four sources, {driver}, one flooded: lost of the others'");
-        table.bar(Bar::at_most(figure, 0.0, measured.estimate(driver, LOST)));
-    }
-    Ok(vec![table])
-}
-
-/// The CPU limit: what a computation next to it gets, against the offered load (livelock, figure 7-1).
-pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
-    let figures = [
-        ("offered kpps", 1, "offered_pps", 1e-3),
-        ("delivered kpps", 1, "delivered_pps", 1e-3),
-        (CPU, 1, "cpu_share", 100.0),
-        ("the other's share %", 1, "beside_share", 100.0),
-    ];
-    let multiples: &[f64] = rig.of(&[0.05, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0], &[0.5, 5.0]);
-    let mut limits = [25u32, 50, 75, 100];
-    let (driver, row) =
-        (DRIVERS[0], |share: u32, multiple: f64| format!("limit {share}%, {multiple} x capacity"));
-    let capacity = capacity(rig, driver)?;
-    let paired = Paired::new(rig.rounds(1)).beside_others();
-    let measured = paired.contest(multiples, &mut limits, |&multiple, share, round| {
-        let flags = format!("--kind completion --beside --cpu-limit {share}%");
-        let found = trial(rig, driver, &flags, Offer::steady(multiple * capacity, 500))?;
-        figures::put(round, &row(*share, multiple), &found, &figures);
-        anyhow::Ok(())
-    })?;
-    let rows = limits.iter().flat_map(|&share| multiples.iter().map(move |&multiple| row(share, multiple)));
-    let mut table = figures::table("limit", &measured, rows, &figures);
-    for share in &limits[..3] {
-        let row = row(*share, 5.0);
-        let used = measured.estimate(&row, CPU);
-        table.bar(Bar::at_most(format!("{row}: the forwarder's CPU, %"), f64::from(share + 3), used));
     }
     Ok(vec![table])
 }
@@ -153,9 +77,7 @@ pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
 }
 
 const DRIVERS: [&str; 2] = ["packet", "xdp"];
-const CPU: &str = "CPU %";
 const KEPT: &str = "work kept %";
-const LOST: &str = "lost";
 const P50: &str = "p50 µs";
 const P99: &str = "p99 µs";
 /// For all sizes of bursts, and far below the capacity: with a constant rate of bursts the long ones would wait for

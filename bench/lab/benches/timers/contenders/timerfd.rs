@@ -19,8 +19,8 @@ pub(crate) struct Timerfds {
 /// # Errors
 /// Why not.
 pub(crate) fn can(workload: &str, timers: usize) -> Result<(), String> {
-    if !matches!(workload, "W1" | "W1R") {
-        return Err("its clock is the real one: it takes part in W1 and W1R".into());
+    if workload != "W1" {
+        return Err("its clock is the real one: it takes part in W1".into());
     }
     // In addition to the three standard streams and a few of the program's own.
     let (wanted, most) = (timers as u64 + 64, limit().rlim_max);
