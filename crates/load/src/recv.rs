@@ -226,7 +226,7 @@ impl<'a> Receiver<'a> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            for datagram in &self.batch {
+            for datagram in self.batch.iter() {
                 if self.ledger.received() >= most {
                     return Ok(());
                 }

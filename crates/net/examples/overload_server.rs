@@ -160,7 +160,7 @@ fn naive(socket: UdpSocket) -> io::Result<Outcome> {
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
         while socket.recv_batch(&mut batch).is_ok() && Monotonic.now() < end {
-            for datagram in &batch {
+            for datagram in batch.iter() {
                 if queue.len() < ROOM as usize {
                     queue.push_back(datagram.payload.to_vec());
                 } else {

@@ -154,7 +154,7 @@ fn receive_all(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> i
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
         while Monotonic.now() < end && socket.recv_batch(&mut batch).is_ok() {
-            for datagram in &batch {
+            for datagram in batch.iter() {
                 seen.received += 1;
                 seen.queue_drops += u64::from(!put(datagram.payload, hand, gauge));
             }

@@ -17,7 +17,7 @@
 //! let receiver = FrameReceiver::on(&Interface::named("eth0")?)?;
 //! let mut batch = FrameBatch::new(64);
 //! receiver.recv_batch(&mut batch)?;
-//! for frame in &batch {
+//! for frame in batch.iter() {
 //!     let _ = frame.on_the_wire(&mut |bytes| println!("{} bytes", bytes.len()));
 //! }
 //! # Ok::<(), std::io::Error>(())
@@ -46,7 +46,7 @@ pub use filter::Filter;
 pub use interface::Interface;
 pub use loop_probe::{Heard, LoopProbe};
 pub use offload::{Offload, Segments};
-pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
+pub use receive::{Frame, FrameBatch, FrameReceiver};
 pub use unit::Unit;
 pub use watch::{InterfaceChange, InterfaceWatch};
 pub use wire::{Unsplit, complete_ipv4_checksum};

@@ -37,7 +37,7 @@
 //! let mut received = 0;
 //! while received < 2 {
 //!     received += receiver.recv_batch(&mut incoming)?;
-//!     for datagram in &incoming {
+//!     for datagram in incoming.iter() {
 //!         assert_eq!(datagram.from, sender.local_addr()?);
 //!         assert!(datagram.received.is_some() && !datagram.truncated);
 //!     }
@@ -55,7 +55,7 @@ use std::io;
 use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-pub use recv::{Datagram, Datagrams, RecvBatch};
+pub use recv::{Datagram, RecvBatch};
 pub use send::{PushError, Segmentation, SendBatch, SendOutcome, Stopped};
 pub use softtimers_linux::retries::{Retries, is_about_an_earlier_datagram};
 

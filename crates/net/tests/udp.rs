@@ -63,8 +63,8 @@ fn receive_all(
     let mut received = 0;
     while received < count {
         assert_eq!(receiver.recv_batch(batch).unwrap(), batch.len());
-        assert_eq!(batch.iter().len(), batch.len());
-        for datagram in &*batch {
+        assert_eq!(batch.iter().count(), batch.len());
+        for datagram in batch.iter() {
             check(received, datagram);
             received += 1;
         }

@@ -114,7 +114,7 @@ impl Client {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
             other => other?,
         };
-        for datagram in &self.batch {
+        for datagram in self.batch.iter() {
             let received = datagram.received.unwrap_or_else(|| Monotonic.now());
             // The stream's packets are full ones, except for the last.
             if self.asked.is_some() && datagram.payload.len() > PACKET / 2 {

@@ -836,7 +836,7 @@ fn arrives_last(receiver: &FrameReceiver, mut each: impl FnMut(&[u8])) -> bool {
         if receiver.recv_batch(&mut batch).is_err() {
             return false;
         }
-        for frame in &batch {
+        for frame in batch.iter() {
             let _ = frame.on_the_wire(&mut each);
         }
         batch.iter().any(|frame| frame.bytes[12..].starts_with(&LAST))

@@ -1,19 +1,18 @@
 //! Receives frames in batches, each with the kernel's metadata.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use softtimers::RealtimeOffset;
 use softtimers_core::Timestamp;
 use softtimers_linux::control::Control;
 use softtimers_linux::packet::{self, OFFLOAD_HEADER};
-use softtimers_linux::recvmmsg::{Message, RecvBuffers};
+use softtimers_linux::recvmmsg::Message;
 use softtimers_linux::sockopt;
 
 use super::wire::TAG;
 use super::{Interface, Offload, Unsplit};
+use crate::udp::RecvBatch;
 
 /// Receives a copy of each frame that arrives at one interface, for any destination. Skips frames that this
 /// machine sends there itself.
@@ -50,7 +49,7 @@ impl FrameReceiver {
     /// `WouldBlock` if no frame is there; `InvalidInput` for a frame that Linux cannot describe, such as a
     /// joined frame of a tunnel, which is then lost; `ENETDOWN` once when the interface is switched off.
     pub fn recv_batch(&self, batch: &mut FrameBatch) -> io::Result<usize> {
-        batch.receive(self.socket.as_fd())
+        batch.0.receive(self.socket.as_fd(), usize::MAX)
     }
 }
 
@@ -61,42 +60,25 @@ impl AsFd for FrameReceiver {
 }
 
 /// Room for the frames of one receive, and the frames of the last one.
-pub struct FrameBatch {
-    buffers: RecvBuffers,
-    /// Measured when the first receive time is seen.
-    realtime: Option<RealtimeOffset>,
-    drops: u32,
-}
+#[derive(Debug)]
+pub struct FrameBatch(RecvBatch);
 
 impl FrameBatch {
     /// Makes room for `capacity` frames, clamped to 1 to 1,024, each of up to 64 KiB, the length of joined
     /// ones. Unused memory takes no pages.
     pub fn new(capacity: usize) -> Self {
-        let buffers = RecvBuffers::new(capacity.clamp(1, 1_024), LONGEST_FRAME);
-        FrameBatch { buffers, realtime: None, drops: 0 }
+        FrameBatch(RecvBatch::of_longest(capacity, LONGEST_FRAME))
     }
 
     /// Returns the number of frames that the socket had dropped for want of room, modulo 2³², according to
     /// the newest frame.
     pub fn drops(&self) -> u32 {
-        self.drops
+        self.0.drops()
     }
 
     /// The frames of the last receive, in the order of arrival.
-    pub fn iter(&self) -> Frames<'_> {
-        Frames { batch: self, next: 0 }
-    }
-
-    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let received = self.buffers.receive(socket)?;
-        if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
-            let control = Control::parse(last.control);
-            self.drops = control.drops.unwrap_or(self.drops);
-            if control.received.is_some() {
-                self.realtime.get_or_insert_with(RealtimeOffset::sample).refresh();
-            }
-        }
-        Ok(received)
+    pub fn iter(&self) -> impl Iterator<Item = Frame<'_>> {
+        (0..self.0.len()).filter_map(|index| self.frame(self.0.buffers.message(index)?))
     }
 
     fn frame<'a>(&'a self, message: Message<'a>) -> Option<Frame<'a>> {
@@ -105,32 +87,8 @@ impl FrameBatch {
             return None;
         }
         let control = Control::parse(message.control);
-        Some(Frame {
-            bytes,
-            offload: Offload::parse(header),
-            tag: control.vlan,
-            received: self.realtime.zip(control.received).map(|(realtime, stamp)| realtime.monotonic(stamp)),
-            truncated: message.truncated,
-        })
-    }
-}
-
-impl fmt::Debug for FrameBatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrameBatch")
-            .field("len", &self.buffers.len())
-            .field("capacity", &self.buffers.capacity())
-            .field("drops", &self.drops)
-            .finish()
-    }
-}
-
-impl<'a> IntoIterator for &'a FrameBatch {
-    type Item = Frame<'a>;
-    type IntoIter = Frames<'a>;
-
-    fn into_iter(self) -> Frames<'a> {
-        self.iter()
+        let (offload, received) = (Offload::parse(header), self.0.received(&control));
+        Some(Frame { bytes, offload, tag: control.vlan, received, truncated: message.truncated })
     }
 }
 
@@ -181,27 +139,6 @@ impl Frame<'_> {
             return Err(Unsplit);
         }
         self.offload.frames(self.bytes, self.tag, each)
-    }
-}
-
-/// The frames of a [`FrameBatch`]; see [`FrameBatch::iter`].
-#[derive(Clone, Debug)]
-pub struct Frames<'a> {
-    batch: &'a FrameBatch,
-    next: usize,
-}
-
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
-
-    fn next(&mut self) -> Option<Frame<'a>> {
-        loop {
-            let message = self.batch.buffers.message(self.next)?;
-            self.next += 1;
-            if let Some(frame) = self.batch.frame(message) {
-                return Some(frame);
-            }
-        }
     }
 }
 

@@ -21,7 +21,7 @@ use super::{MAX_BATCH, MAX_DATAGRAM};
 /// Make it once and give it to [`UdpSocket::recv_batch`](super::UdpSocket::recv_batch) again and
 /// again. It may serve several sockets in turn.
 pub struct RecvBatch {
-    buffers: RecvBuffers,
+    pub(crate) buffers: RecvBuffers,
     /// Measured when the first receive time is seen.
     realtime: Option<RealtimeOffset>,
     drops: u32,
@@ -34,8 +34,12 @@ impl RecvBatch {
     /// `max_datagram` between 1 and 65,535, which no datagram exceeds. Allocates their product and
     /// about 250 bytes for each datagram; unused memory takes no pages.
     pub fn new(capacity: usize, max_datagram: usize) -> Self {
-        let (capacity, max_datagram) = (capacity.clamp(1, MAX_BATCH), max_datagram.clamp(1, MAX_DATAGRAM));
-        Self { buffers: RecvBuffers::new(capacity, max_datagram), realtime: None, drops: 0 }
+        Self::of_longest(capacity, max_datagram.clamp(1, MAX_DATAGRAM))
+    }
+
+    pub(crate) fn of_longest(capacity: usize, longest: usize) -> Self {
+        let buffers = RecvBuffers::new(capacity.clamp(1, MAX_BATCH), longest);
+        Self { buffers, realtime: None, drops: 0 }
     }
 
     /// Returns the number of datagrams of the last receive.
@@ -59,8 +63,8 @@ impl RecvBatch {
     }
 
     /// The datagrams of the last receive, in the order of arrival.
-    pub fn iter(&self) -> Datagrams<'_> {
-        Datagrams { batch: self, next: 0 }
+    pub fn iter(&self) -> impl Iterator<Item = Datagram<'_>> {
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 
     /// Returns the number of datagrams that the socket had dropped, modulo 2³², when the newest datagram that says so
@@ -84,7 +88,7 @@ impl RecvBatch {
         self.buffers.message(index).map(|message| self.datagram(message))
     }
 
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let received = self.buffers.receive_at_most(socket, most)?;
         // The count only grows, so the last datagram has the latest.
         if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
@@ -98,13 +102,16 @@ impl RecvBatch {
     }
 
     fn datagram<'a>(&'a self, message: Message<'a>) -> Datagram<'a> {
-        let stamp = Control::parse(message.control).received;
         Datagram {
             payload: message.payload,
             from: sockaddr::decode(message.address).unwrap_or(NOBODY),
-            received: self.realtime.zip(stamp).map(|(realtime, stamp)| realtime.monotonic(stamp)),
+            received: self.received(&Control::parse(message.control)),
             truncated: message.truncated,
         }
+    }
+
+    pub(crate) fn received(&self, control: &Control) -> Option<Timestamp> {
+        self.realtime.zip(control.received).map(|(realtime, stamp)| realtime.monotonic(stamp))
     }
 }
 
@@ -136,39 +143,6 @@ pub struct Datagram<'a> {
     pub received: Option<Timestamp>,
     /// Whether it was longer than the batch's buffer, and its end is lost.
     pub truncated: bool,
-}
-
-/// The datagrams of a [`RecvBatch`]; see [`RecvBatch::iter`].
-#[derive(Clone, Debug)]
-pub struct Datagrams<'a> {
-    batch: &'a RecvBatch,
-    next: usize,
-}
-
-impl<'a> Iterator for Datagrams<'a> {
-    type Item = Datagram<'a>;
-
-    fn next(&mut self) -> Option<Datagram<'a>> {
-        let datagram = self.batch.get(self.next)?;
-        self.next += 1;
-        Some(datagram)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.batch.len() - self.next;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Datagrams<'_> {}
-
-impl<'a> IntoIterator for &'a RecvBatch {
-    type Item = Datagram<'a>;
-    type IntoIter = Datagrams<'a>;
-
-    fn into_iter(self) -> Datagrams<'a> {
-        self.iter()
-    }
 }
 
 const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

@@ -260,7 +260,7 @@ impl Frames {
         stats.recv_drops += u64::from(incoming.drops().wrapping_sub(from.drops_seen));
         from.drops_seen = incoming.drops();
         let way = if side == 0 { Way::Up } else { Way::Down };
-        for frame in &*incoming {
+        for frame in incoming.iter() {
             match probe.hear(frame.bytes, side, now) {
                 None => {}
                 Some(Heard::Repeated) => continue,

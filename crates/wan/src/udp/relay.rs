@@ -149,7 +149,7 @@ impl Datagrams {
         let drops = incoming.drops();
         sessions.stats_mut().recv_drops += u64::from(drops.wrapping_sub(self.drops_seen));
         self.drops_seen = drops;
-        for datagram in &*incoming {
+        for datagram in incoming.iter() {
             let (source, length) = (datagram.from, datagram.payload.len());
             if is_misdirected(source, *upstream, *local) {
                 sessions.stats_mut().misdirected += 1;

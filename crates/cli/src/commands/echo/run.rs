@@ -145,7 +145,7 @@ impl Window {
 
     /// Reads replies, and makes a request for each.
     fn answer(&mut self, incoming: &RecvBatch, now: Timestamp) -> io::Result<()> {
-        for reply in incoming {
+        for reply in incoming.iter() {
             let Some((slot, generation)) = read_tag(reply.payload) else { continue };
             // Another generation was given up already; another slot is not a reply to us.
             let Some(known) = self.slots.get(slot).filter(|known| known.generation == generation) else {
