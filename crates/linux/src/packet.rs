@@ -154,11 +154,6 @@ pub fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
     Ok(value[0] as u16)
 }
 
-/// Returns the number of frames since the last call for which the ring had no room.
-pub fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    take_counters(socket).map(|[_, drops]| drops)
-}
-
 /// Returns the number of frames for the ring since the last call, and of those for which it had no room.
 pub fn take_counters(socket: BorrowedFd<'_>) -> io::Result<[u32; 2]> {
     // `struct tpacket_stats`: packets, and drops. A ring of blocks has a third, which counts how often it was

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use super::mapping::Mapping;
 use super::packet;
-use super::packet_ring::TAG;
+use super::packet_ring::{Head, Slot, TAG};
 
 /// The consumer's side of a ring of blocks. `M` owns its memory.
 #[derive(Debug)]
@@ -100,22 +100,25 @@ impl<M> BlockRing<M> {
     }
 
     /// Returns the oldest frame. Dropping the last one of a block returns the block to the kernel.
-    pub fn take(&mut self) -> Option<Packed<'_>> {
+    pub fn take(&mut self) -> Option<Slot<'_>> {
         let walk = self.walk.take().or_else(|| self.begin())?;
         let start = self.place();
         let status = self.status();
-        let head = packet_head(start, self.block, walk.at);
+        let found = packet_head(start, self.block, walk.at);
         let left = walk.left - 1;
-        let next = head.and_then(|head| walk.at.checked_add(head.tp_next_offset as usize));
+        let next = found.and_then(|(next, ..)| walk.at.checked_add(next));
         // A malformed packet ends the block, and so does one whose offset leads out of the block or does not
         // advance.
         let next = next.filter(|&next| left > 0 && next > walk.at && next < self.block);
-        let ended = next.is_none().then_some(NonNull::from(status));
+        let owner = next.is_none().then_some(NonNull::from(status));
         match next {
             Some(at) => self.walk = Some(Walk { at, left }),
             None => self.next = if self.next + 1 == self.blocks { 0 } else { self.next + 1 },
         }
-        Some(Packed { start, length: self.block, at: walk.at, head, ended, _ring: PhantomData })
+        // A malformed one has no bytes.
+        let (_, start, head) = found.unwrap_or((0, start, Head::default()));
+        let (length, least) = (if found.is_some() { self.block - walk.at } else { 0 }, HEADERS + TAG);
+        Some(Slot { start, length, least, has_offloads: false, head, owner, _ring: PhantomData })
     }
 
     /// Begins the next non-empty block that was handed over.
@@ -159,95 +162,27 @@ impl<M> BlockRing<M> {
 // SAFETY: the pointer points into memory that the mapping owns, and is followed only through the ring.
 unsafe impl Send for BlockRing<Mapping> {}
 
-/// Reads the header of the packet at an offset of a block that is ours; `None` if it does not lie inside.
-fn packet_head(block: NonNull<u8>, length: usize, at: usize) -> Option<libc::tpacket3_hdr> {
+/// Reads the header of the packet at an offset of a block that is ours, and returns the distance to the next packet, and
+/// where this one begins; `None` if it does not lie inside.
+fn packet_head(block: NonNull<u8>, length: usize, at: usize) -> Option<(usize, NonNull<u8>, Head)> {
     at.checked_add(HEADERS).filter(|&end| end <= length)?;
     // SAFETY: as just checked, the header lies inside the block.
-    let head = unsafe { block.add(at) };
+    let start = unsafe { block.add(at) };
     // SAFETY: as above; the block is ours, and any bytes make a header.
-    Some(unsafe { head.cast::<libc::tpacket3_hdr>().read_unaligned() })
-}
-
-/// A frame in a block that is ours.
-#[derive(Debug)]
-pub struct Packed<'r> {
-    /// The block.
-    start: NonNull<u8>,
-    length: usize,
-    /// The offset of the packet in it.
-    at: usize,
-    /// `None` if it is malformed.
-    head: Option<libc::tpacket3_hdr>,
-    /// The status of the block, if nothing follows in it.
-    ended: Option<NonNull<AtomicU32>>,
-    _ring: PhantomData<&'r mut ()>,
-}
-
-impl Packed<'_> {
-    /// Returns the packet type: its addressee, or that this machine sent it (`PACKET_HOST` and so on).
-    pub fn kind(&self) -> u8 {
-        if self.head.is_none() {
-            return libc::PACKET_HOST;
-        }
-        // SAFETY: the headers of the packet, of which this is a part, lie inside the block.
-        let kind = unsafe { self.start.add(self.at + KIND) };
+    let header = unsafe { start.cast::<libc::tpacket3_hdr>().read_unaligned() };
+    // SAFETY: the kind is a part of the headers.
+    let kind = unsafe { start.add(KIND) };
+    let head = Head {
+        status: header.tp_status,
+        length: header.tp_len,
+        kept: header.tp_snaplen,
+        start: header.tp_mac,
+        received: Duration::new(header.tp_sec.into(), header.tp_nsec),
+        tag: [header.hv1.tp_vlan_tpid, header.hv1.tp_vlan_tci as u16],
         // SAFETY: as above; the block is ours.
-        unsafe { kind.read() }
-    }
-
-    /// Returns the tag that was taken out of the frame: the ethertype, and the tag's value.
-    pub fn tag(&self) -> Option<[u16; 2]> {
-        let head = self.head?;
-        let has = |flag| head.tp_status & flag != 0;
-        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
-            head.hv1.tp_vlan_tpid
-        } else {
-            libc::ETH_P_8021Q as u16
-        };
-        has(libc::TP_STATUS_VLAN_VALID).then_some([kind, head.hv1.tp_vlan_tci as u16])
-    }
-
-    /// Returns whether the transport checksum was verified.
-    pub fn is_verified(&self) -> bool {
-        self.head.is_some_and(|head| head.tp_status & libc::TP_STATUS_CSUM_VALID != 0)
-    }
-
-    /// Returns when it came, since 1970.
-    pub fn received(&self) -> Duration {
-        self.head.map_or(Duration::ZERO, |head| Duration::new(head.tp_sec.into(), head.tp_nsec))
-    }
-
-    /// Returns the frame's length in bytes, without that tag; [`bytes`](Self::bytes) may be shorter.
-    pub fn frame_length(&self) -> usize {
-        self.head.map_or(0, |head| head.tp_len as usize)
-    }
-
-    /// Returns the captured part of the frame, with room for a tag before it: its bytes begin behind that.
-    /// `None` if it is malformed.
-    pub fn bytes(&mut self) -> Option<&mut [u8]> {
-        let head = self.head?;
-        let (mac, kept) = (usize::from(head.tp_mac), head.tp_snaplen as usize);
-        let begin = self.at + mac.checked_sub(TAG).filter(|&gap| gap >= HEADERS)?;
-        let end = begin.checked_add(TAG)?.checked_add(kept)?;
-        if end > self.length {
-            return None;
-        }
-        // SAFETY: as just checked, these bytes lie inside the block.
-        let place = unsafe { self.start.add(begin) };
-        // SAFETY: as above, behind the headers of their packet. The block is ours until its last packet is
-        // dropped, and `&mut self` is exclusive.
-        Some(unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), end - begin) })
-    }
-}
-
-impl Drop for Packed<'_> {
-    fn drop(&mut self) {
-        if let Some(status) = self.ended {
-            // SAFETY: as in `BlockRing::status`; the ring outlives the packet.
-            let status = unsafe { status.as_ref() };
-            status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        }
-    }
+        kind: unsafe { kind.read() },
+    };
+    Some((header.tp_next_offset as usize, start, head))
 }
 
 /// The bytes that a block has before its first packet.

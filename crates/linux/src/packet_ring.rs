@@ -116,7 +116,20 @@ impl<M> RxRing<M> {
         // SAFETY: the slot is aligned and longer than the header, and the kernel gave it to us: its status, which
         // was read with acquiring, says so, and no other code takes slots while we hold `&mut self`.
         let header = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
-        Some(Slot { start, length: self.slot, status, header, _ring: PhantomData })
+        // SAFETY: every slot has room for the headers, of which the kind is a part.
+        let kind = unsafe { start.add(KIND) };
+        let head = Head {
+            status,
+            length: header.tp_len,
+            kept: header.tp_snaplen,
+            start: header.tp_mac,
+            received: Duration::new(header.tp_sec.into(), header.tp_nsec),
+            tag: [header.tp_vlan_tpid, header.tp_vlan_tci],
+            // SAFETY: as above; the slot is ours.
+            kind: unsafe { kind.read() },
+        };
+        let (least, owner) = (HEADERS + OFFLOAD_HEADER, Some(start.cast::<AtomicU32>()));
+        Some(Slot { start, length: self.slot, least, has_offloads: true, head, owner, _ring: PhantomData })
     }
 
     fn place(&self, index: usize) -> NonNull<u8> {
@@ -134,14 +147,31 @@ impl<M> RxRing<M> {
 // SAFETY: the pointer points into memory that the mapping owns, and is followed only through the ring.
 unsafe impl Send for RxRing<Mapping> {}
 
-/// A slot that is ours.
+/// What the kernel says of a frame, in either kind of ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) status: u32,
+    pub(crate) length: u32,
+    pub(crate) kept: u32,
+    pub(crate) start: u16,
+    pub(crate) received: Duration,
+    pub(crate) tag: [u16; 2],
+    pub(crate) kind: u8,
+}
+
+/// A frame that is ours, in a slot or in a [block](crate::packet_blocks).
 #[derive(Debug)]
 pub struct Slot<'r> {
-    start: NonNull<u8>,
-    length: usize,
-    status: u32,
-    header: libc::tpacket2_hdr,
-    _ring: PhantomData<&'r mut ()>,
+    pub(crate) start: NonNull<u8>,
+    /// The bytes from there on that belong to it.
+    pub(crate) length: usize,
+    /// Where the frame begins at least, behind the headers and room for a tag or offloads.
+    pub(crate) least: usize,
+    pub(crate) has_offloads: bool,
+    pub(crate) head: Head,
+    /// The status that returns the memory to the kernel, if nothing else in it is ours.
+    pub(crate) owner: Option<NonNull<AtomicU32>>,
+    pub(crate) _ring: PhantomData<&'r mut ()>,
 }
 
 impl Slot<'_> {
@@ -152,44 +182,46 @@ impl Slot<'_> {
 
     /// Returns the packet type: its addressee, or that this machine sent it (`PACKET_HOST` and so on).
     pub fn kind(&self) -> u8 {
-        // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
-        unsafe { self.at(KIND).read() }
+        self.head.kind
     }
 
     /// Returns whether the whole frame is in the socket's queue, because the slot has no room for it.
     pub fn has_copy(&self) -> bool {
-        self.status & libc::TP_STATUS_COPY != 0
+        self.has(libc::TP_STATUS_COPY)
     }
 
     /// Returns whether the transport checksum was verified.
     pub fn is_verified(&self) -> bool {
-        self.status & libc::TP_STATUS_CSUM_VALID != 0
+        self.has(libc::TP_STATUS_CSUM_VALID)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.head.status & flag != 0
     }
 
     /// Returns the tag that was taken out of the frame: the ethertype, and the tag's value.
     pub fn tag(&self) -> Option<[u16; 2]> {
-        let has = |flag| self.status & flag != 0;
-        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
-            self.header.tp_vlan_tpid
-        } else {
-            libc::ETH_P_8021Q as u16
-        };
-        has(libc::TP_STATUS_VLAN_VALID).then_some([kind, self.header.tp_vlan_tci])
+        let [kind, value] = self.head.tag;
+        let kind = if self.has(libc::TP_STATUS_VLAN_TPID_VALID) { kind } else { libc::ETH_P_8021Q as u16 };
+        self.has(libc::TP_STATUS_VLAN_VALID).then_some([kind, value])
     }
 
     /// Returns when it came, since 1970.
     pub fn received(&self) -> Duration {
-        Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
+        self.head.received
     }
 
     /// Returns the frame's length in bytes, without that tag; [`bytes`](Slot::bytes) may be shorter.
     pub fn frame_length(&self) -> usize {
-        self.header.tp_len as usize
+        self.head.length as usize
     }
 
-    /// Returns the offloads that were left to the interface, if the slot is well-formed.
+    /// Returns the offloads that were left to the interface, if the slot is well-formed; none in a block.
     pub fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
         let (start, _) = self.bounds()?;
+        if !self.has_offloads {
+            return Some([0; OFFLOAD_HEADER]);
+        }
         let place = self.at(start - OFFLOAD_HEADER).cast::<[u8; OFFLOAD_HEADER]>();
         // SAFETY: `bounds` has checked that as many bytes before the frame lie inside the slot, behind the headers.
         // The slot is ours, and bytes need no alignment.
@@ -214,17 +246,18 @@ impl Slot<'_> {
 
     /// Returns the offset of the frame, and the length of its captured part.
     fn bounds(&self) -> Option<(usize, usize)> {
-        let (start, length) = (usize::from(self.header.tp_mac), self.header.tp_snaplen as usize);
+        let (start, length) = (usize::from(self.head.start), self.head.kept as usize);
         let inside = start.checked_add(length).is_some_and(|end| end <= self.length);
-        (inside && start >= HEADERS + OFFLOAD_HEADER).then_some((start, length))
+        (inside && start >= self.least).then_some((start, length))
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `RxRing::status`; the ring outlives the slot.
-        let status = unsafe { AtomicU32::from_ptr(self.start.cast::<u32>().as_ptr()) };
-        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        if let Some(status) = self.owner {
+            // SAFETY: as in the rings' `status`; the ring outlives the slot.
+            unsafe { status.as_ref() }.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        }
     }
 }
 

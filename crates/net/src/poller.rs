@@ -100,7 +100,7 @@ pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
 #[cfg(feature = "packet")]
-pub use packet::{NoOutput, PackedConfig, PackedDevice, PacketConfig, PacketDevice, PacketOutput};
+pub use packet::{Blocks, PacketConfig, PacketDevice, PacketOutput};
 pub use udp::{UdpDevice, UdpOutput};
 #[cfg(feature = "xdp")]
 pub use xdp::{XdpDevice, XdpOutput};

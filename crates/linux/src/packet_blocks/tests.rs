@@ -118,7 +118,7 @@ proptest! {
     fn a_ring_is_a_list_that_is_handed_over_in_pieces(blocks in 2usize..6, steps in steps()) {
         let (mut ring, mut kernel) = ring(blocks);
         let (mut model, mut number, mut dropped) = (VecDeque::new(), 0u8, 0);
-        let check = |taken: Option<Packed<'_>>, model: &mut VecDeque<Vec<u8>>| {
+        let check = |taken: Option<Slot<'_>>, model: &mut VecDeque<Vec<u8>>| {
             let Some(mut packed) = taken else { return Ok(false) };
             let wanted: Vec<u8> = model.pop_front().expect("no more than were put in");
             prop_assert_eq!((packed.frame_length(), packed.kind()), (wanted.len(), libc::PACKET_OUTGOING));

@@ -50,10 +50,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod blocks;
 mod body;
 mod config;
 mod output;
-mod packed;
 mod presence;
 
 use std::io;
@@ -64,6 +64,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use softtimers::RealtimeOffset;
 use softtimers_linux::packet::{self, OFFLOAD_HEADER};
+use softtimers_linux::packet_blocks::BlockRing;
 use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
@@ -71,22 +72,46 @@ use super::device::{Device, Drops, Packet, Received, Sent};
 use super::frame::{FrameInfo, FrameKind};
 use crate::packet::{Filter, Interface, Offload};
 
+pub use blocks::Blocks;
 use body::{Body, Listening};
 pub use config::PacketConfig;
 pub use output::PacketOutput;
-pub use packed::{NoOutput, PackedConfig, PackedDevice};
 
 /// An interface's ring and its output, for a [`Poller`](super::Poller).
 #[derive(Debug)]
 pub struct PacketDevice {
     body: Body,
-    ring: RxRing,
+    ring: Ring,
     output: PacketOutput,
     /// For frames that have no room in a slot.
     long: Vec<u8>,
+    /// Frames that came into the ring.
+    came: u64,
     /// Slots read at the last query of drops.
     looked_before: u64,
     renewals: u64,
+}
+
+#[derive(Debug)]
+enum Ring {
+    Slots(RxRing),
+    Blocks(BlockRing),
+}
+
+impl Ring {
+    fn take(&mut self) -> Option<Slot<'_>> {
+        match self {
+            Ring::Slots(ring) => ring.take(),
+            Ring::Blocks(ring) => ring.take(),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Ring::Slots(ring) => ring.is_ready(),
+            Ring::Blocks(ring) => ring.is_ready(),
+        }
+    }
 }
 
 impl PacketDevice {
@@ -115,7 +140,11 @@ impl PacketDevice {
         let PacketConfig { promiscuous, outgoing, .. } = *config;
         let mut ring = None;
         let body = Body::open(interface, Listening { promiscuous, outgoing, filter }, |socket| {
-            ring = Some(RxRing::map(socket, config.slots, config.max_frame)?);
+            if let Some(blocks) = config.blocks {
+                ring = Some(Ring::Blocks(blocks.map(socket)?));
+                return Ok(());
+            }
+            ring = Some(Ring::Slots(RxRing::map(socket, config.slots, config.max_frame)?));
             // The kernel grants what it likes.
             sockopt::request_recv_buffer(socket, LONG_FRAMES).map(drop)
         })?;
@@ -124,6 +153,7 @@ impl PacketDevice {
             ring: ring.ok_or(Errno::INVAL)?,
             output: PacketOutput::open(interface, config)?,
             long: Vec::new(),
+            came: 0,
             looked_before: 0,
             renewals: 0,
         })
@@ -152,8 +182,8 @@ impl PacketDevice {
         }
         // Discard frames that came before all were set up, some of them several times.
         for device in &mut devices {
-            (0..device.ring.slots()).map_while(|_| device.ring.take().map(drop)).for_each(drop);
-            let _ = packet::take_drops(device.as_fd());
+            (0..device.slots()).map_while(|_| device.ring.take().map(drop)).for_each(drop);
+            let _ = packet::take_counters(device.as_fd());
         }
         Ok(devices)
     }
@@ -168,9 +198,26 @@ impl PacketDevice {
         self.body.presence.is_gone()
     }
 
-    /// Returns the number of frames that the ring has room for.
+    /// Returns the number of frames that the ring has room for; zero for a ring of blocks, where it depends on the frames.
     pub fn slots(&self) -> usize {
-        self.ring.slots()
+        if let Ring::Slots(ring) = &self.ring { ring.slots() } else { 0 }
+    }
+
+    /// Returns the number of frames in the ring, by the kernel's counts: frames in an open block are among them.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn waiting(&mut self) -> io::Result<u64> {
+        self.count()?;
+        Ok(self.came.saturating_sub(self.body.losses.looked))
+    }
+
+    /// Reads the kernel's counters, and returns the number of frames dropped since then.
+    fn count(&mut self) -> io::Result<u32> {
+        let [came, dropped] = packet::take_counters(self.body.socket.as_fd())?;
+        self.came += u64::from(came.wrapping_sub(dropped));
+        self.body.drops.ring += u64::from(dropped);
+        Ok(dropped)
     }
 
     /// Returns how often the ring was rebuilt. A frame that Linux cannot describe, segmented by another
@@ -194,18 +241,18 @@ impl PacketDevice {
     /// Checks for events without a wake-up: the interface was removed, or the ring has stopped.
     fn look_for_silence(&mut self) -> io::Result<()> {
         self.body.look_for_removal()?;
-        let dropped = packet::take_drops(self.body.socket.as_fd())?;
-        self.body.drops.ring += u64::from(dropped);
+        let dropped = self.count()?;
         self.look_for_jam(dropped)
     }
 
     /// Checks whether frames were dropped although the ring was empty all the time.
     fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
+        let Ring::Slots(ring) = &mut self.ring else { return Ok(()) };
         let looked = self.body.losses.looked;
         let untouched = std::mem::replace(&mut self.looked_before, looked) == looked;
-        if dropped > 0 && untouched && !self.ring.is_ready() {
+        if dropped > 0 && untouched && !ring.is_ready() {
             self.renewals += 1;
-            self.ring.renew(self.body.socket.as_fd())?;
+            ring.renew(self.body.socket.as_fd())?;
         }
         Ok(())
     }

@@ -16,9 +16,10 @@ use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
-use softtimers_net::poller::{Device, FrameInfo, Packet, Poller, QueueId};
-use softtimers_poll::{SourceConfig, SourceId};
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
+use softtimers_poll::SourceId;
 
+use super::args::Capture;
 use super::batch::{Before, Written};
 use super::batching::Batching;
 use super::pcapng::Stamp;
@@ -26,12 +27,15 @@ use super::show::{CaptureReport, FeedbackCounts, InterfaceCounts};
 use super::sink::Why;
 use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
-use super::tap::Tap;
+use super::tap::{self, Layout};
 
 /// A running capture.
 #[derive(Debug)]
 pub(crate) struct CaptureLoop {
-    poller: Poller<Tap, Batching>,
+    poller: Poller<PacketDevice, Batching>,
+    /// The interfaces' names, and the layout of their rings.
+    names: Vec<String>,
+    layout: Layout,
     /// The interfaces, in the order of the file.
     sources: Vec<SourceId>,
     queue: Option<QueueId>,
@@ -62,8 +66,8 @@ impl CaptureLoop {
     /// # Errors
     /// A check failure if the system has no descriptors left.
     pub(crate) fn new(
-        taps: Vec<Tap>,
-        turns: SourceConfig<Batching>,
+        plan: &Capture,
+        devices: Vec<PacketDevice>,
         stage: Stage,
         before: Before,
         interrupt: Interrupt,
@@ -71,7 +75,9 @@ impl CaptureLoop {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
         let mut poller = Poller::new().map_err(failed)?;
-        let sources = taps.into_iter().map(|tap| poller.add(tap, turns)).collect::<io::Result<Vec<_>>>();
+        let layout = Layout::for_plan(plan);
+        let sources = devices.into_iter().map(|device| poller.add(device, layout.turns(plan)));
+        let sources = sources.collect::<io::Result<Vec<_>>>();
         let sources = sources.map_err(failed)?;
         poller.watch(&interrupt, SIGNAL).map_err(failed)?;
         let queue = match stage.feedback() {
@@ -80,6 +86,8 @@ impl CaptureLoop {
         };
         Ok(CaptureLoop {
             poller,
+            names: plan.interfaces.clone(),
+            layout,
             queue,
             stage,
             intake: Intake { snap_length: usize::MAX },
@@ -150,19 +158,21 @@ impl CaptureLoop {
 
     /// Receives the frames that came before the end, which is the same time for all interfaces.
     fn drain(&mut self) {
-        let Self { poller, stage, intake, sources, stuck, .. } = self;
-        let waits = sources.iter().map(|&source| poller.device(source).close()).max();
+        let Self { poller, layout, stage, intake, sources, stuck, .. } = self;
+        let waits = sources.iter().map(|&source| tap::close(poller.device(source), *layout)).max();
         let until = Monotonic.now() + waits.unwrap_or_default();
         for (&source, stuck) in sources.iter().zip(stuck) {
-            *stuck = poller.device_mut(source).drain(until, |packet| intake.take(packet, source, stage));
+            let take = |packet: Packet<'_, FrameInfo>| intake.take(packet, source, stage);
+            *stuck = tap::drain(poller.device_mut(source), until, take);
         }
         stage.flush();
     }
 
     /// Returns which interface is gone, as words after `capturing`.
     fn on_gone(&self) -> String {
-        let mut taps = self.sources.iter().map(|&source| self.poller.device(source));
-        taps.find(|tap| tap.is_gone()).map_or_else(String::new, |tap| format!(" on {}", tap.name()))
+        let mut taps = self.sources.iter().zip(&self.names);
+        let gone = taps.find(|&(&source, _)| self.poller.device(source).is_gone());
+        gone.map_or_else(String::new, |(_, name)| format!(" on {name}"))
     }
 
     /// Reads the counts that take system calls.

@@ -16,7 +16,7 @@ use super::show::{CaptureConfig, CaptureReport, FeedbackCounts, header};
 use super::sink::{self, Sink};
 use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
-use super::tap::{Layout, Tap};
+use super::tap::{self, Layout};
 
 use crate::run::output::{Object, Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
@@ -57,7 +57,7 @@ impl Command for Capture {
         // From here on signals end it, so that open files are completed.
         let patient = run.own_interrupt()?;
         sink::check_rotation(&self.sink, self.user)?;
-        let (taps, refused) = Tap::open_all(self, Layout::for_plan(self))?;
+        let (taps, refused) = tap::open_all(self, Layout::for_plan(self))?;
         let until = self.end.duration.map(|duration| Monotonic.now() + duration);
         let sink = open_and_drop(self, run, Patience::new(patient, until))?;
         let shown = sink.destination();
@@ -79,8 +79,7 @@ impl Command for Capture {
         let stage = Stage::new(writer, self.queue)?;
         let (_slice, mut fallbacks) = hold_slice(self.max_delay);
         fallbacks.extend(refused);
-        let turns = Layout::for_plan(self).turns(self);
-        let mut engine = CaptureLoop::new(taps, turns, stage, before, interrupt, counter)?;
+        let mut engine = CaptureLoop::new(self, taps, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
         say(format_args!("capturing on {} to {shown}", self.interfaces.join(", ")));
         let _progress = (!self.writes_to_stdout()).then(|| run.begin(self, "capturing", self.end.duration));

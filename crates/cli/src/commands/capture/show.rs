@@ -49,10 +49,7 @@ impl CaptureConfig {
             Some(Rotate::Time(time)) => (None, Some(time.as_secs_f64())),
         };
         let layout = Layout::for_plan(plan);
-        let retire = match layout {
-            Layout::Slots => None,
-            Layout::Blocks { retire, .. } => Some(retire.as_nanos() as u64),
-        };
+        let retire = layout.0.map(|blocks| blocks.retire.as_nanos() as u64);
         CaptureConfig {
             interface: plan.interfaces.first().cloned().unwrap_or_default(),
             interfaces: plan.interfaces.clone(),

@@ -1,4 +1,4 @@
-//! Receiving from an interface: [`Tap`], with slots or blocks as the ring's [`Layout`].
+//! Receiving from an interface, with slots or blocks as the ring's [`Layout`].
 //!
 //! ```text
 //!   slots    │ frame          │ frame          │ …    each seen at once; room for the longest frame in each
@@ -9,63 +9,29 @@
 //! such time uses up a block: so there must be enough of them to last, even at a low rate.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::param::page_size;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Filter, Interface};
-use softtimers_net::poller::{
-    Device, Drops, FrameInfo, NoOutput, PackedConfig, PackedDevice, Packet, PacketConfig, PacketDevice,
-    Received, Sent,
-};
+use softtimers_net::poller::{Blocks, Device, FrameInfo, Packet, PacketConfig, PacketDevice, Received};
 use softtimers_poll::{Quota, SourceConfig};
 
 use super::args::Capture;
 use super::batching::Batching;
 
-/// The layout of a ring.
+/// The layout of a ring: blocks, or a slot for each frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Layout {
-    /// A slot for each frame.
-    Slots,
-    /// `blocks` blocks of `block` bytes, each handed over after `retire` at the latest.
-    Blocks { block: usize, blocks: usize, retire: Duration },
-}
-
-/// An interface that is captured.
-#[derive(Debug)]
-pub(crate) struct Tap {
-    name: String,
-    ring: Ring,
-    output: NoOutput,
-}
-
-#[derive(Debug)]
-enum Ring {
-    Slots(PacketDevice),
-    /// Blocks, and their longest time.
-    Blocks(PackedDevice, Duration),
-}
-
-/// Calls a method that both rings have.
-macro_rules! of_either {
-    ($ring:expr, $method:ident($($argument:expr)?)) => {
-        match $ring {
-            Ring::Slots(device) => device.$method($($argument)?),
-            Ring::Blocks(device, _) => device.$method($($argument)?),
-        }
-    };
-}
+pub(crate) struct Layout(pub(crate) Option<Blocks>);
 
 impl Layout {
     /// Returns blocks, where the delay has room for them and the ring for enough of them; otherwise slots.
     pub(crate) fn for_plan(plan: &Capture) -> Self {
         if plan.only_slots {
-            return Layout::Slots;
+            return Layout(None);
         }
-        let (lateness, page) = (PackedConfig::lateness(), page_size());
+        let (lateness, page) = (Blocks::lateness(), page_size());
         Layout::new(plan.ring as usize, plan.snap_length as usize, plan.max_delay, lateness, page)
     }
 
@@ -77,162 +43,121 @@ impl Layout {
         let holds_out = |block: usize| ring / block >= LEAST_BLOCKS && ring / block * millis >= LEAST_MILLIS;
         // Merged frames are longer than the interface's MTU.
         let longest = snap_length.min(LONGEST_FRAME);
-        let fits = |block: &usize| PackedConfig::longest(*block) >= longest;
+        let fits = |block: &usize| Blocks::longest(*block) >= longest;
         let Some(mut block) =
             (0..).map(|power| LEAST_BLOCK.max(page) << power).find(fits).filter(|&block| holds_out(block))
         else {
-            return Layout::Slots;
+            return Layout(None);
         };
         while block < MOST_BLOCK && holds_out(2 * block) {
             block *= 2;
         }
-        Layout::Blocks { block, blocks: ring / block, retire: Duration::from_millis(millis as u64) }
+        let retire = Duration::from_millis(millis as u64);
+        Layout(Some(Blocks { block, blocks: ring / block, retire }))
     }
 
     /// Returns the name for a report.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Layout::Slots => "slots",
-            Layout::Blocks { .. } => "blocks",
-        }
+        if self.0.is_some() { "blocks" } else { "slots" }
     }
 
     /// Returns when to check, and how much to take: between turns the capture writes, and checks whether it is over.
     pub(crate) fn turns(self, plan: &Capture) -> SourceConfig<Batching> {
-        let (batching, frames) = match self {
+        let (batching, frames) = match self.0 {
             // The remaining delay is for the wake-up and for writing.
-            Layout::Slots => (Batching::each(plan.max_delay / 2), FRAMES),
-            Layout::Blocks { .. } if plan.queue.is_some() => (Batching::woken(), FRAMES),
-            Layout::Blocks { .. } => (Batching::woken(), FRAMES_OF_BLOCKS),
+            None => (Batching::each(plan.max_delay / 2), FRAMES),
+            Some(_) if plan.queue.is_some() => (Batching::woken(), FRAMES),
+            Some(_) => (Batching::woken(), FRAMES_OF_BLOCKS),
         };
         SourceConfig::new(batching).with_quota(Quota::new(frames, 1))
     }
 }
 
-impl Tap {
-    /// Opens the interfaces of the plan with this layout, or with slots and a reason if the kernel does not support
-    /// such blocks.
-    ///
-    /// # Errors
-    /// A failure that says what is wrong with an interface, or missing.
-    pub(crate) fn open_all(
-        plan: &mut Capture,
-        layout: Layout,
-    ) -> Result<(Vec<Self>, Option<String>), Failure> {
-        let with = |plan: &Capture, layout| {
-            plan.interfaces.iter().map(|name| Tap::open(plan, name, layout)).collect::<Result<_, _>>()
-        };
-        match with(plan, layout) {
-            // An invalid filter is refused with slots, too.
-            Err(Refused::Ring(failure)) if layout != Layout::Slots => {
-                let taps = with(plan, Layout::Slots).map_err(Refused::failure)?;
-                plan.only_slots = true;
-                Ok((taps, Some(format!("{failure}, so each frame has a slot: the ring holds fewer"))))
-            }
-            taps => Ok((taps.map_err(Refused::failure)?, None)),
+/// Opens the interfaces of the plan with this layout, or with slots and a reason if the kernel does not support such
+/// blocks.
+///
+/// # Errors
+/// A failure that says what is wrong with an interface, or missing.
+pub(crate) fn open_all(
+    plan: &mut Capture,
+    layout: Layout,
+) -> Result<(Vec<PacketDevice>, Option<String>), Failure> {
+    let with = |plan: &Capture, layout| {
+        plan.interfaces.iter().map(|name| open(plan, name, layout)).collect::<Result<_, _>>()
+    };
+    match with(plan, layout) {
+        // An invalid filter is refused with slots, too.
+        Err(Refused::Ring(failure)) if layout.0.is_some() => {
+            let taps = with(plan, Layout(None)).map_err(Refused::failure)?;
+            plan.only_slots = true;
+            Ok((taps, Some(format!("{failure}, so each frame has a slot: the ring holds fewer"))))
+        }
+        taps => Ok((taps.map_err(Refused::failure)?, None)),
+    }
+}
+
+fn open(plan: &Capture, name: &str, layout: Layout) -> Result<PacketDevice, Refused> {
+    let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound if name == "any" => Refused::Interface(Failure::usage(
+            "capture any: no interface stands for all; name each: -i lo -i eth0 (ip link lists them)",
+        )),
+        ErrorKind::NotFound | ErrorKind::InvalidInput => {
+            Refused::Interface(Failure::usage(format_args!("capture {name}: {error}")))
+        }
+        _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
+    })?;
+    let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
+    let filter = filter.cut_to(plan.snap_length);
+    let config = config(plan, &interface, layout);
+    PacketDevice::filtered(&interface, &config, &filter).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Refused::Interface(Failure::not_possible(format_args!(
+            "capture {name}: {error}; CAP_NET_RAW is needed"
+        ))),
+        ErrorKind::InvalidInput if layout.0.is_some() => {
+            Refused::Ring(Failure::check(format_args!("capture {name}: a ring of blocks: {error}")))
+        }
+        ErrorKind::InvalidInput if plan.filter.is_some() => {
+            Refused::Ring(Failure::usage(format_args!("capture {name}: the kernel refuses the filter")))
+        }
+        _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
+    })
+}
+
+/// Stops new frames, and returns an upper bound for the time until all earlier ones can be read.
+pub(crate) fn close(device: &PacketDevice, layout: Layout) -> Duration {
+    // If that is refused, more frames come in and are read as well.
+    let _ = device.close();
+    // Frames in the current block are seen when its time is over.
+    layout.0.map_or(Duration::ZERO, |blocks| blocks.retire + LAST_BLOCK_MARGIN)
+}
+
+/// Reads the frames that came before it was closed, and returns how many were not available by `until`.
+pub(crate) fn drain(
+    device: &mut PacketDevice,
+    until: Timestamp,
+    mut take: impl FnMut(Packet<'_, FrameInfo>),
+) -> u64 {
+    let mut turns = |device: &mut PacketDevice, frames: usize| {
+        let mut turns = 0..frames.div_ceil(TURN);
+        let _ = turns.try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
+    };
+    // At most the ring's capacity: if it could not be closed, there are always more.
+    if device.slots() > 0 {
+        turns(device, device.slots());
+        return 0;
+    }
+    let mut left = device.waiting().unwrap_or(0);
+    while left > 0 {
+        turns(device, left as usize);
+        left = device.waiting().unwrap_or(0);
+        if left > 0 && Monotonic.now() >= until {
+            break;
+        }
+        if left > 0 {
+            std::thread::park_timeout(PAUSE);
         }
     }
-
-    fn open(plan: &Capture, name: &str, layout: Layout) -> Result<Self, Refused> {
-        let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
-            ErrorKind::NotFound if name == "any" => Refused::Interface(Failure::usage(
-                "capture any: no interface stands for all; name each: -i lo -i eth0 (ip link lists them)",
-            )),
-            ErrorKind::NotFound | ErrorKind::InvalidInput => {
-                Refused::Interface(Failure::usage(format_args!("capture {name}: {error}")))
-            }
-            _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
-        })?;
-        let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
-        let filter = filter.cut_to(plan.snap_length);
-        // Frames of the loopback interface are seen when they come in.
-        let outgoing = !interface.is_loopback();
-        let promiscuous = plan.promiscuous;
-        let ring = match layout {
-            Layout::Slots => slots(plan, &interface, outgoing, &filter).map(Ring::Slots),
-            Layout::Blocks { block, blocks, retire } => {
-                let config = PackedConfig { block, blocks, retire, promiscuous, outgoing };
-                PackedDevice::open(&interface, &config, &filter).map(|device| Ring::Blocks(device, retire))
-            }
-        };
-        let ring = ring.map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => Refused::Interface(Failure::not_possible(format_args!(
-                "capture {name}: {error}; CAP_NET_RAW is needed"
-            ))),
-            ErrorKind::InvalidInput if layout != Layout::Slots => {
-                Refused::Ring(Failure::check(format_args!("capture {name}: a ring of blocks: {error}")))
-            }
-            ErrorKind::InvalidInput if plan.filter.is_some() => {
-                Refused::Ring(Failure::usage(format_args!("capture {name}: the kernel refuses the filter")))
-            }
-            _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
-        })?;
-        Ok(Tap { name: name.to_owned(), ring, output: NoOutput })
-    }
-
-    /// The interface's name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn outages(&self) -> u64 {
-        of_either!(&self.ring, outages())
-    }
-
-    /// Returns how often the ring was created anew.
-    pub(crate) fn renewals(&self) -> u64 {
-        match &self.ring {
-            Ring::Slots(device) => device.renewals(),
-            Ring::Blocks(..) => 0,
-        }
-    }
-
-    pub(crate) fn is_gone(&self) -> bool {
-        of_either!(&self.ring, is_gone())
-    }
-
-    /// Stops new frames, and returns an upper bound for the time until all earlier ones can be read.
-    pub(crate) fn close(&self) -> Duration {
-        // If that is refused, more frames come in and are read as well.
-        match &self.ring {
-            Ring::Slots(device) => {
-                let _ = device.close();
-                Duration::ZERO
-            }
-            Ring::Blocks(device, retire) => {
-                let _ = device.close();
-                // Frames in the current block are seen when its time is over.
-                *retire + LAST_BLOCK_MARGIN
-            }
-        }
-    }
-
-    /// Reads the frames that came before it was closed, and returns how many were not available by `until`.
-    pub(crate) fn drain(&mut self, until: Timestamp, mut take: impl FnMut(Packet<'_, FrameInfo>)) -> u64 {
-        match &mut self.ring {
-            // At most the ring's capacity: if it could not be closed, there are always more.
-            Ring::Slots(device) => {
-                let turns = device.slots().div_ceil(TURN);
-                let _ = (0..turns).try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
-                0
-            }
-            Ring::Blocks(device, _) => {
-                let mut left = device.waiting().unwrap_or(0);
-                while left > 0 {
-                    let turns = left.div_ceil(TURN as u64);
-                    let _ = (0..turns).try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
-                    left = device.waiting().unwrap_or(0);
-                    if left > 0 && Monotonic.now() >= until {
-                        break;
-                    }
-                    if left > 0 {
-                        std::thread::park_timeout(PAUSE);
-                    }
-                }
-                left
-            }
-        }
-    }
+    left
 }
 
 /// Why an interface cannot be captured.
@@ -256,64 +181,19 @@ fn more(turn: io::Result<Received>) -> Option<()> {
     turn.is_ok_and(|turn| turn.more).then_some(())
 }
 
-fn slots(plan: &Capture, interface: &Interface, outgoing: bool, filter: &Filter) -> io::Result<PacketDevice> {
+fn config(plan: &Capture, interface: &Interface, layout: Layout) -> PacketConfig {
     let frame = (plan.snap_length as usize).min(interface.mtu() as usize + HEADERS);
     // Longer ones are rare, or on the loopback interface, and cost a system call each.
     let frame = if frame > LONG_SLOT { PacketConfig::default().max_frame } else { frame.max(LEAST_FRAME) };
     let slot = (frame + SLOT_HEADERS).next_power_of_two();
-    let config = PacketConfig {
+    PacketConfig {
         slots: (plan.ring as usize / slot).clamp(2, MOST_SLOTS),
         max_frame: frame,
         output: 1,
         promiscuous: plan.promiscuous,
-        outgoing,
-    };
-    PacketDevice::filtered(interface, &config, filter)
-}
-
-impl Device for Tap {
-    type Address = FrameInfo;
-    type Transmitter = NoOutput;
-
-    fn poll_rx(
-        &mut self,
-        quota: usize,
-        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut NoOutput),
-    ) -> io::Result<Received> {
-        match &mut self.ring {
-            Ring::Slots(device) => device.poll_rx(quota, |packet, _| sink(packet, &mut NoOutput)),
-            Ring::Blocks(device, _) => device.poll_rx(quota, sink),
-        }
-    }
-
-    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
-        of_either!(&mut self.ring, poll_tx(quota))
-    }
-
-    fn transmitter(&mut self) -> &mut NoOutput {
-        &mut self.output
-    }
-
-    fn arm(&mut self) -> io::Result<bool> {
-        of_either!(&mut self.ring, arm())
-    }
-
-    fn watchdog_period(&self) -> Option<Duration> {
-        of_either!(&self.ring, watchdog_period())
-    }
-
-    fn watchdog(&mut self) -> io::Result<()> {
-        of_either!(&mut self.ring, watchdog())
-    }
-
-    fn drops(&mut self) -> io::Result<Drops> {
-        of_either!(&mut self.ring, drops())
-    }
-}
-
-impl AsFd for Tap {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        of_either!(&self.ring, as_fd())
+        // Frames of the loopback interface are seen when they come in.
+        outgoing: !interface.is_loopback(),
+        blocks: layout.0,
     }
 }
 
@@ -361,8 +241,8 @@ mod tests {
         let layout = |ring: usize, snap, millis, late| {
             let late = Duration::from_millis(late);
             match Layout::new(ring << 10, snap, Duration::from_millis(millis), late, 4_096) {
-                Layout::Slots => (0, 0, 0),
-                Layout::Blocks { block, blocks, retire } => (block >> 10, blocks, retire.as_millis()),
+                Layout(None) => (0, 0, 0),
+                Layout(Some(Blocks { block, blocks, retire })) => (block >> 10, blocks, retire.as_millis()),
             }
         };
         let (mib16, all) = (16 << 10, 262_144);
@@ -375,10 +255,10 @@ mod tests {
         assert_eq!(layout(64, 68, 1_000, 0), (8, 8, 100));
         assert_eq!(layout(64, all, 1_000, 0), (0, 0, 0));
         for snap in [14, 4_000, 65_000, all] {
-            if let Layout::Blocks { block, .. } =
+            if let Layout(Some(Blocks { block, .. })) =
                 Layout::new(mib16 << 10, snap, Duration::from_secs(1), Duration::ZERO, 4_096)
             {
-                assert!(PackedConfig::longest(block) >= snap.min(LONGEST_FRAME));
+                assert!(Blocks::longest(block) >= snap.min(LONGEST_FRAME));
             }
         }
     }
@@ -390,16 +270,16 @@ mod tests {
                 for (snap, millis) in [(68, 2), (68, 10), (68, 1_000), (262_144, 20)] {
                     let max_delay = Duration::from_millis(millis);
                     let layout = Layout::new(ring, snap, max_delay, Duration::ZERO, page);
-                    if let Layout::Blocks { block, blocks, .. } = layout {
+                    if let Layout(Some(Blocks { block, blocks, .. })) = layout {
                         assert!(block % page == 0 && blocks >= LEAST_BLOCKS, "{page}: {layout:?}");
                     }
                 }
             }
             let (mib64, delay) = (64 << 20, Duration::from_millis(20));
-            assert_ne!(Layout::new(mib64, 68, delay, Duration::ZERO, page), Layout::Slots, "{page}");
+            assert_ne!(Layout::new(mib64, 68, delay, Duration::ZERO, page), Layout(None), "{page}");
         }
         let (mib16, least) = (16 << 20, Duration::from_millis(2));
-        assert_eq!(Layout::new(mib16, 68, least, Duration::ZERO, 65_536), Layout::Slots, "too few of them");
+        assert_eq!(Layout::new(mib16, 68, least, Duration::ZERO, 65_536), Layout(None), "too few of them");
     }
 
     #[derive(clap::Parser)]
@@ -415,13 +295,13 @@ mod tests {
         let line = Line::try_parse_from(["capture", "lo", "--max-delay", "1s"]).unwrap();
         let mut plan = Capture::new(&line.args).unwrap();
         assert_eq!(Layout::for_plan(&plan).name(), "blocks");
-        let blocks = Layout::Blocks { block: page_size() / 2, blocks: 8, retire: Duration::from_millis(5) };
-        match Tap::open_all(&mut plan, blocks) {
+        let blocks = Blocks { block: page_size() / 2, blocks: 8, retire: Duration::from_millis(5) };
+        match open_all(&mut plan, Layout(Some(blocks))) {
             Ok((taps, reason)) => {
-                assert!(matches!(taps[..], [Tap { ring: Ring::Slots(_), .. }]), "{taps:?}");
+                assert!(taps.len() == 1 && taps[0].slots() > 0, "{taps:?}");
                 let reason = reason.expect("a reason");
                 assert!(reason.starts_with("capture lo: a ring of blocks: "), "{reason}");
-                assert_eq!(Layout::for_plan(&plan), Layout::Slots, "the report and the turns go by it");
+                assert_eq!(Layout::for_plan(&plan), Layout(None), "the report and the turns go by it");
             }
             Err(failure) if failure.exit() == Exit::NotPossible => eprintln!("skipped: {failure}"),
             Err(failure) => panic!("{failure}"),

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::Blocks;
+
 /// The settings of an interface's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
@@ -19,13 +21,22 @@ pub struct PacketConfig {
     /// Includes frames that this machine sends: for programs that only listen. A forwarder would forward its
     /// own again.
     pub outgoing: bool,
+    /// Packs frames into blocks in the place of slots.
+    pub blocks: Option<Blocks>,
 }
 
 impl Default for PacketConfig {
     /// Returns the defaults: 4,096 slots for frames of up to 1,952 bytes, which is 8 MiB; 1,024 frames
     /// waiting to be sent.
     fn default() -> Self {
-        PacketConfig { slots: 4_096, max_frame: 1_952, output: 1_024, promiscuous: false, outgoing: false }
+        PacketConfig {
+            slots: 4_096,
+            max_frame: 1_952,
+            output: 1_024,
+            promiscuous: false,
+            outgoing: false,
+            blocks: None,
+        }
     }
 }
 
