@@ -3,20 +3,10 @@
 //! A policy is a module of this crate and a line of the list below. The file implements [`Policy`], and
 //! [`Named`] for its name and its settings; it is then available by that name in the command, the simulator,
 //! the benchmarks and C.
-//!
-//! ```text
-//!   policy  = name [":" setting {"," setting}]
-//!   setting = "quota=" packets | "time=" time | "idle=" ("wake-up" | "poll")
-//!   time    = digits ("ns" | "us" | "ms" | "s")
-//! ```
-
-use core::fmt;
-use core::str::FromStr;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
 use crate::error::PolicyError;
-use crate::time_text::Time;
 use softtimers_core::Timestamp;
 
 /// Any of the receive policies, by its name and a few settings.
@@ -25,14 +15,11 @@ use softtimers_core::Timestamp;
 /// use core::time::Duration;
 /// use softtimers_poll::{AnyPolicy, Next, Policy, PolicySettings};
 ///
-/// let policy: AnyPolicy = "delay-bound:time=500us".parse()?;
-/// assert_eq!(policy.next(), Next::Armed);
-/// assert_eq!(policy.to_string(), "delay-bound:quota=5,time=500us,idle=poll");
-///
 /// let settings = PolicySettings { time: Some(Duration::from_micros(50)), ..PolicySettings::default() };
-/// assert_eq!(AnyPolicy::new("spin", settings)?.to_string(), "spin:time=50us");
-/// assert!("spin".parse::<AnyPolicy>().is_err(), "it needs a time");
-/// assert!("hip:quota=5".parse::<AnyPolicy>().is_err(), "it has no quota");
+/// let policy = AnyPolicy::new("delay-bound", settings)?;
+/// assert_eq!((policy.next(), policy.settings().quota), (Next::Armed, Some(5)));
+/// assert!(AnyPolicy::new("spin", settings).is_ok());
+/// assert!(AnyPolicy::new("spin", PolicySettings::default()).is_err(), "it needs a time");
 /// # Ok::<(), softtimers_poll::PolicyError>(())
 /// ```
 ///
@@ -139,89 +126,37 @@ policies! {
     baselines::Watchdog,
 }
 
-impl FromStr for AnyPolicy {
-    type Err = PolicyError;
-
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let (name, settings) = match text.split_once(':') {
-            Some((name, settings)) => (name, PolicySettings::parse(settings).ok_or(PolicyError::Malformed)?),
-            None => (text, PolicySettings::default()),
-        };
-        let policy = AnyPolicy::new(name, settings)?;
-        let used = policy.settings();
-        for (setting, is_given, is_used) in [
-            ("quota", settings.quota.is_some(), used.quota.is_some()),
-            ("time", settings.time.is_some(), used.time.is_some()),
-            ("idle", settings.when_idle.is_some(), used.when_idle.is_some()),
-        ] {
-            if is_given && !is_used {
-                return Err(PolicyError::Unused { setting });
-            }
-        }
-        Ok(policy)
-    }
-}
-
-impl fmt::Display for AnyPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicySettings { quota, time, when_idle } = self.settings();
-        f.write_str(self.name())?;
-        let mut before = ":";
-        let mut next = || core::mem::replace(&mut before, ",");
-        if let Some(quota) = quota {
-            write!(f, "{}quota={quota}", next())?;
-        }
-        if let Some(time) = time {
-            write!(f, "{}time={}", next(), Time(time))?;
-        }
-        if let Some(when_idle) = when_idle {
-            write!(f, "{}idle={}", next(), when_idle.name())?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
 
     use super::*;
     use crate::{DelayBoundConfig, HipConfig, WhenIdle};
-    use alloc::string::ToString;
 
-    /// Makes any policy by name, with a time if it has no default.
-    fn any(name: &str) -> AnyPolicy {
+    fn made(name: &str, settings: PolicySettings) -> AnyPolicy {
+        AnyPolicy::new(name, settings).unwrap()
+    }
+
+    #[test]
+    fn names_are_different_and_each_is_a_policy_that_has_not_begun() {
         let time = Some(Duration::from_micros(50));
-        name.parse().or_else(|_| AnyPolicy::new(name, PolicySettings { time, ..Default::default() })).unwrap()
-    }
-
-    #[test]
-    fn every_policy_is_read_as_it_is_written() {
-        for (name, about) in AnyPolicy::ALL {
-            let policy = any(name);
-            assert_eq!((policy.name(), policy.to_string().parse()), (*name, Ok(policy)));
-            assert!(!about.is_empty());
-            assert_eq!(policy.switches(), 0, "{name} has not begun");
-        }
-    }
-
-    #[test]
-    fn names_are_different() {
-        for (at, (name, _)) in AnyPolicy::ALL.iter().enumerate() {
+        for (at, (name, about)) in AnyPolicy::ALL.iter().enumerate() {
             assert_eq!(AnyPolicy::ALL.iter().position(|(other, _)| other == name), Some(at));
+            let policy = made(name, PolicySettings { time, ..PolicySettings::default() });
+            assert_eq!((policy.name(), policy.switches(), about.is_empty()), (*name, 0, false));
         }
     }
 
     #[test]
     fn defaults_are_those_of_the_configurations() {
-        let made: [AnyPolicy; 4] = [
+        let configured: [AnyPolicy; 4] = [
             DelayBound::new(DelayBoundConfig::default()).into(),
             Aggregation::new(Default::default()).into(),
             Hip::new(HipConfig::default()).into(),
             Watchdog::default().into(),
         ];
-        for policy in made {
-            assert_eq!(policy.name().parse(), Ok(policy));
+        for policy in configured {
+            assert_eq!(made(policy.name(), PolicySettings::default()), policy);
         }
     }
 
@@ -232,25 +167,22 @@ mod tests {
             time: Some(Duration::from_micros(120)),
             when_idle: Some(WhenIdle::WakeUp),
         };
-        assert_eq!(AnyPolicy::new("delay-bound", all).unwrap().settings(), all);
-        assert_eq!(AnyPolicy::new("aggregation", all).unwrap().settings(), all);
+        assert_eq!(made("delay-bound", all).settings(), all);
+        assert_eq!(made("aggregation", all).settings(), all);
         for name in ["hip", "constant", "spin", "watchdog"] {
             let only = PolicySettings { time: all.time, ..PolicySettings::default() };
-            assert_eq!(AnyPolicy::new(name, all).unwrap().settings(), only, "{name}");
+            assert_eq!(made(name, all).settings(), only, "{name}");
         }
-        assert_eq!(AnyPolicy::new("interrupts", all).unwrap().settings(), PolicySettings::default());
+        assert_eq!(made("interrupts", all).settings(), PolicySettings::default());
     }
 
     #[test]
-    fn wrong_text_is_refused() {
-        let parse = |text: &str| text.parse::<AnyPolicy>().unwrap_err();
-        assert!(matches!(parse("sleep"), PolicyError::UnknownName { .. }));
-        assert!(parse("").to_string().starts_with("one of delay-bound, aggregation, hip, interrupts"));
-        for text in ["hip:", "hip:time", "hip:time=", "hip:time=5", "hip:time=1ms,time=2ms", "hip:tick=1ms"] {
-            assert_eq!(parse(text), PolicyError::Malformed, "{text}");
-        }
-        assert_eq!(parse("hip:quota=5"), PolicyError::Unused { setting: "quota" });
-        assert_eq!(parse("watchdog:idle=poll"), PolicyError::Unused { setting: "idle" });
-        assert_eq!(parse("constant"), PolicyError::Missing { setting: "time" });
+    fn what_is_no_policy_is_refused() {
+        let refused = |name: &str| AnyPolicy::new(name, PolicySettings::default()).unwrap_err();
+        assert!(matches!(refused("sleep"), PolicyError::UnknownName { .. }));
+        assert!(
+            alloc::format!("{}", refused("")).starts_with("one of delay-bound, aggregation, hip, interrupts")
+        );
+        assert_eq!(refused("constant"), PolicyError::Missing { setting: "time" });
     }
 }

@@ -1,8 +1,8 @@
-//! Errors in the text or the settings of a policy.
+//! Errors in the name or the settings of a policy.
 
 use core::fmt;
 
-/// Why a text is not a policy, or a policy or a queue's feedback cannot be made with these settings.
+/// Why a name is not that of a policy, or a policy or a queue's feedback cannot be made with these settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -10,13 +10,6 @@ pub enum PolicyError {
     UnknownName {
         /// The known names, each with its description.
         allowed: &'static [(&'static str, &'static str)],
-    },
-    /// The text after the name is no list of settings.
-    Malformed,
-    /// The policy has no such setting.
-    Unused {
-        /// The setting's name.
-        setting: &'static str,
     },
     /// The policy has no default for a setting.
     Missing {
@@ -45,10 +38,6 @@ impl fmt::Display for PolicyError {
                 }
                 f.write_str(" is allowed")
             }
-            PolicyError::Malformed => f.write_str(
-                "settings are quota=PACKETS, time=TIME such as 200us, and idle=wake-up or idle=poll, with commas between",
-            ),
-            PolicyError::Unused { setting } => write!(f, "this policy has no {setting}"),
             PolicyError::Missing { setting } => write!(f, "this policy needs {setting}=…"),
             PolicyError::Marks { capacity, high, low: Some(low) } => {
                 write!(f, "marks {high} and {low} of a queue of {capacity}: low < high ≤ capacity")

@@ -28,7 +28,7 @@
 //! | [`Hip`] | by the mean and the spread of the gaps between packets | Dovrolis, Thayer, Ramanathan 2001 |
 //! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | the papers' baselines |
 //!
-//! [`AnyPolicy`] is any of them by name, as in `"delay-bound:time=500us".parse()`: the one list, which the command, the
+//! [`AnyPolicy`] is any of them by name and settings: the one list, which the command, the
 //! simulator, the benchmarks and C share.
 //!
 //! | limit on input | shuts | source |
@@ -69,7 +69,6 @@ mod progress;
 mod quota;
 mod rounds;
 mod stages;
-mod time_text;
 
 /// What the paper about HIP leaves open, and its readings.
 pub mod readings {

@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use super::Policy;
 use crate::error::PolicyError;
-use crate::time_text::parse_time;
 
 /// A policy that is in the list: its name, and how settings make it.
 pub(super) trait Named: Policy + Sized {
@@ -37,24 +36,6 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Parses settings, each at most once.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut settings = PolicySettings::default();
-        for setting in text.split(',') {
-            let (name, value) = setting.split_once('=')?;
-            let is_again = match name {
-                "quota" => settings.quota.replace(value.parse().ok()?).is_some(),
-                "time" => settings.time.replace(parse_time(value)?).is_some(),
-                "idle" => settings.when_idle.replace(WhenIdle::find(value)?).is_some(),
-                _ => true,
-            };
-            if is_again {
-                return None;
-            }
-        }
-        Some(settings)
-    }
-
     /// Returns the time, for a policy that has no default for it.
     pub(super) fn needed_time(&self) -> Result<Duration, PolicyError> {
         self.time.ok_or(PolicyError::Missing { setting: "time" })
@@ -68,17 +49,4 @@ pub enum WhenIdle {
     WakeUp,
     /// Keeps polling while the rate justifies it: a wake-up for several packets.
     KeepPolling,
-}
-
-impl WhenIdle {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            WhenIdle::WakeUp => "wake-up",
-            WhenIdle::KeepPolling => "poll",
-        }
-    }
-
-    fn find(name: &str) -> Option<Self> {
-        [WhenIdle::WakeUp, WhenIdle::KeepPolling].into_iter().find(|when_idle| when_idle.name() == name)
-    }
 }

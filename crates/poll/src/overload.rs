@@ -152,14 +152,26 @@ pub struct Point {
 }
 
 /// The behaviour of a receiver beyond its capacity.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Behaviour {
     /// It delivers everything, at every rate that was tried.
+    #[default]
     Ideal,
     /// Stable: it keeps delivering about its peak.
     Realisable,
     /// It delivers less as the offered rate rises.
     Livelock,
+}
+
+impl Behaviour {
+    /// Returns the paper's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Behaviour::Ideal => "ideal",
+            Behaviour::Realisable => "realisable",
+            Behaviour::Livelock => "livelock",
+        }
+    }
 }
 
 /// The result of a sweep of rates.

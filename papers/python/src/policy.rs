@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use softtimers::Timestamp;
+use softtimers_measure::units;
 use softtimers_poll::readings::Costs;
-use softtimers_poll::{AnyPolicy, Look, Next, Policy};
+use softtimers_poll::{AnyPolicy, Look, Next, Policy, PolicySettings, WhenIdle};
 use softtimers_sim::Received;
 
 use crate::plan::wrong;
@@ -46,7 +47,7 @@ pub(crate) fn receive(
     let packets = setting::packets(packets)?;
     let received = match policy {
         Who::Named(name) => {
-            let policy: AnyPolicy = name.parse().map_err(|why| wrong(format!("policy '{name}': {why}")))?;
+            let policy = named(&name).map_err(|why| wrong(format!("policy '{name}': {why}")))?;
             py.detach(|| softtimers_sim::receive(policy, costs, &packets))
         }
         Who::Object(object) => {
@@ -62,6 +63,36 @@ pub(crate) fn receive(
         received;
     let longest = u64::try_from(longest_delay.as_nanos()).unwrap_or(u64::MAX);
     Ok((packets, overhead_us, delay_us, longest, interrupts, polls, unsuccessful, switches))
+}
+
+/// Reads a name and its settings, as `delay-bound:time=500us,quota=5,idle=poll`.
+fn named(text: &str) -> Result<AnyPolicy, String> {
+    let (name, given) = text.split_once(':').map_or((text, None), |(name, given)| (name, Some(given)));
+    let mut settings = PolicySettings::default();
+    for setting in given.into_iter().flat_map(|given| given.split(',')) {
+        let (setting, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let is_read = match setting {
+            "quota" => value.parse().map(|quota| settings.quota = Some(quota)).is_ok(),
+            "time" => units::duration(value).map(|time| settings.time = Some(time)).is_ok(),
+            "idle" => match value {
+                "wake-up" => settings.when_idle.replace(WhenIdle::WakeUp).is_none(),
+                "poll" => settings.when_idle.replace(WhenIdle::KeepPolling).is_none(),
+                _ => false,
+            },
+            _ => false,
+        };
+        if !is_read {
+            return Err(
+                "settings are quota=PACKETS, time=TIME such as 200us, and idle=wake-up or idle=poll".into()
+            );
+        }
+    }
+    let policy = AnyPolicy::new(name, settings).map_err(|error| error.to_string())?;
+    let PolicySettings { quota, time, when_idle } = policy.settings();
+    let is_unused = settings.quota.is_some() > quota.is_some()
+        || settings.time.is_some() > time.is_some()
+        || settings.when_idle.is_some() > when_idle.is_some();
+    if is_unused { Err(format!("{name} does not have all of these settings")) } else { Ok(policy) }
 }
 
 fn costs(machine: Machine) -> PyResult<Costs> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use softtimers_core::{Timestamp, TraceBuilder};
 use softtimers_poll::readings::Costs;
-use softtimers_poll::{AnyPolicy, Interrupts};
+use softtimers_poll::{Hip, HipConfig, Interrupts};
 use softtimers_sim::machine::MachineSpec;
 use softtimers_sim::{
     Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Recording, Runs, Setting, Sha256, Sweep,
@@ -212,7 +212,7 @@ fn a_policy_in_python_receives_as_the_same_in_rust() {
     let printed = passes(receives, &package, &[]);
     let found = [
         receive(Interrupts, Costs::HIP, &packets),
-        receive("hip".parse::<AnyPolicy>().unwrap(), Costs::HIP, &packets),
+        receive(Hip::new(HipConfig::default()), Costs::HIP, &packets),
         receive(own_policy::Patient::new(), Costs::HIP, &packets),
     ];
     assert_ne!(found[0], found[2]);

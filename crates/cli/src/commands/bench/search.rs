@@ -177,6 +177,8 @@ const MOST_PACKETS_PER_SECOND: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {
+    use softtimers_poll::Behaviour;
+
     use super::*;
 
     #[test]
@@ -222,7 +224,9 @@ mod tests {
         };
         let naive = [(20_000.0, 20_000.0, 1.0), (100_000.0, 90_000.0, 0.9), (490_000.0, 4_000.0, 0.0)];
         let polled = [(20_000.0, 20_000.0, 1.0), (100_000.0, 90_000.0, 1.0), (490_000.0, 88_000.0, 1.0)];
-        for (points, behaviour, timer) in [(naive, "livelock", 0.0), (polled, "realisable", 1.0)] {
+        for (points, behaviour, timer) in
+            [(naive, Behaviour::Livelock, 0.0), (polled, Behaviour::Realisable, 1.0)]
+        {
             let mut report = BenchReport {
                 capacity_pps: Some(100_000.0),
                 points: points.map(point).to_vec(),
@@ -254,7 +258,10 @@ mod tests {
         };
         report.conclude();
         let curve = report.curve.unwrap();
-        assert_eq!((curve.loss_free_pps, curve.peak_pps, curve.behaviour), (1_600, 3_150, "realisable"));
+        assert_eq!(
+            (curve.loss_free_pps, curve.peak_pps, curve.behaviour),
+            (1_600, 3_150, Behaviour::Realisable)
+        );
         let mut nothing = BenchReport::default();
         nothing.conclude();
         assert_eq!(nothing, BenchReport::default());

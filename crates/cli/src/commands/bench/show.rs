@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use softtimers_load::mode::Mode;
 use softtimers_load::overload::{Bench, DropCounts, Point, ROOM};
 use softtimers_poll::{Behaviour, Curve};
@@ -113,7 +113,8 @@ pub(crate) struct BenchReport {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
-    pub(crate) behaviour: &'static str,
+    #[serde(serialize_with = "name")]
+    pub(crate) behaviour: Behaviour,
     /// The highest rate of a point up to which at most half a percent is lost, or left in a buffer.
     pub(crate) loss_free_pps: u64,
     /// The highest rate delivered within a trial.
@@ -124,14 +125,13 @@ pub(crate) struct CurveReport {
     pub(crate) asymptote_share: f64,
 }
 
+fn name<S: Serializer>(behaviour: &Behaviour, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(behaviour.name())
+}
+
 impl From<Curve> for CurveReport {
     fn from(curve: Curve) -> Self {
         let Curve { loss_free, peak, asymptote, behaviour } = curve;
-        let behaviour = match behaviour {
-            Behaviour::Ideal => "ideal",
-            Behaviour::Realisable => "realisable",
-            Behaviour::Livelock => "livelock",
-        };
         CurveReport {
             behaviour,
             loss_free_pps: loss_free,
@@ -150,8 +150,8 @@ impl Report<Overload> for BenchReport {
         if let Some(curve) = &self.curve {
             let CurveReport { behaviour, asymptote_pps, peak_pps, asymptote_share, .. } = *curve;
             let (rate, peak) = (packets(asymptote_pps as f64), packets(peak_pps as f64));
-            let behaviour = if behaviour == "realisable" { "stable" } else { behaviour };
-            let tone = if behaviour == "livelock" { Tone::Bad } else { Tone::Good };
+            let tone = if behaviour == Behaviour::Livelock { Tone::Bad } else { Tone::Good };
+            let behaviour = if behaviour == Behaviour::Realisable { "stable" } else { behaviour.name() };
             let kept = share(asymptote_share);
             table.toned(
                 "overload",
@@ -287,7 +287,7 @@ mod tests {
             work_after_ns: 20_400,
             highest_multiple: Some(3.0),
             curve: Some(CurveReport {
-                behaviour: "realisable",
+                behaviour: Behaviour::Realisable,
                 loss_free_pps: 45_100,
                 peak_pps: 48_200,
                 asymptote_pps: 46_000,

@@ -1,7 +1,7 @@
 //! `livelock-mlfrr`: the maximum loss-free receive rate of a kernel, and its behaviour under overload (§3.1,
 //! §4.2).
 
-use softtimers_poll::{Behaviour, Curve, LossFree, Point};
+use softtimers_poll::{Curve, LossFree, Point};
 
 use super::closed::Closed;
 use super::config::Config;
@@ -57,12 +57,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         })
         .collect();
     let Some(curve) = Curve::from_points(&points) else { return Err(RunError::new("no rates")) };
-    let closed = Closed::of(&config);
-    let behaviour = match curve.behaviour {
-        Behaviour::Ideal => "ideal",
-        Behaviour::Realisable => "realisable",
-        Behaviour::Livelock => "livelock",
-    };
+    let closed = Closed::from_config(&config);
     let quota_of_none = config.kernel.polls() && config.quota.receive() == u32::MAX;
     Ok(vec![vec![
         parameters.word("kernel").into(),
@@ -71,7 +66,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         curve.peak.into(),
         curve.asymptote.into(),
         (curve.asymptote as f64 / curve.peak.max(1) as f64).into(),
-        behaviour.into(),
+        curve.behaviour.name().into(),
         closed.livelock().into(),
     ]])
 }
