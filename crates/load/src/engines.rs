@@ -1,4 +1,4 @@
-//! Engines decide when the next datagram is due: softtimers, or what programs do today. One file each, in one list.
+//! Engines decide when the next datagram is due: softtimers, or what programs do today, in one list.
 //!
 //! They drive the same session, and differ only in how they notice that a datagram is due:
 //!
@@ -30,16 +30,11 @@
 
 mod engine;
 mod kernel;
-mod looping;
-mod ms;
-mod off;
 mod plain_loop;
-mod pwait2;
 mod signal;
 pub(crate) mod soft;
-mod spin;
 mod thread;
-mod tick;
+mod time_outs;
 mod timerfd;
 pub(crate) mod work_loop;
 
@@ -57,19 +52,19 @@ use crate::session::{Handling, Session};
 use engine::Engine;
 
 /// The engines, in the order of `--help`; the first is the default.
-const ALL: &[&dyn Engine] = &[
-    &soft::Soft,
-    &looping::Loop,
-    &looping::LoopInside,
-    &pwait2::Pwait2,
-    &ms::Ms,
-    &timerfd::Timerfd,
-    &signal::Signal,
-    &tick::Tick,
-    &thread::Thread,
-    &spin::Spin,
-    &kernel::Kernel,
-    &off::Off,
+static ALL: [Engine; 12] = [
+    soft::SOFT,
+    time_outs::LOOP,
+    time_outs::LOOP_INSIDE,
+    time_outs::PWAIT2,
+    time_outs::MS,
+    timerfd::TIMERFD,
+    signal::SIGNAL,
+    signal::TICK,
+    thread::THREAD,
+    time_outs::SPIN,
+    kernel::KERNEL,
+    time_outs::OFF,
 ];
 
 /// The engine that decides when the next datagram is due: one of a list, by name.
@@ -84,71 +79,71 @@ const ALL: &[&dyn Engine] = &[
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Timer(&'static dyn Engine);
+pub struct Timer(&'static Engine);
 
 impl Timer {
     /// Returns all engines, in the order of `--help`.
     pub fn all() -> impl Iterator<Item = Timer> {
-        ALL.iter().map(|&engine| Timer(engine))
+        ALL.iter().map(Timer)
     }
 
     /// Returns the name as typed.
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.0.name
     }
 
     /// Returns a line about the engine.
     pub fn about(self) -> &'static str {
-        self.0.about()
+        self.0.about
     }
 
     /// Returns the pace that the engine keeps for this one: a periodic timer makes up nothing.
     #[must_use]
     pub fn pace(self, pace: PaceConfig) -> PaceConfig {
-        self.0.pace(pace)
+        (self.0.pace)(pace)
     }
 
     /// Returns whether the engine sends at all.
     pub fn sends(self) -> bool {
-        self.0.sends()
+        self.0.sends
     }
 
     /// Returns whether the engine can drive several flows, or a flow of which several datagrams leave at once.
     pub fn drives_several(self) -> bool {
-        self.0.drives_several()
+        self.0.drives_several
     }
 
     /// Returns whether the engine needs equal gaps.
     pub fn needs_even_gaps(self) -> bool {
-        self.0.needs_even_gaps()
+        self.0.needs_even_gaps
     }
 
     /// Returns whether the engine has trigger states, and so a slack, an idle policy, and sources that can be disabled.
     pub fn has_trigger_states(self) -> bool {
-        self.0.has_trigger_states()
+        self.0.has_trigger_states
     }
 
     /// Returns whether the engine hands datagrams to the kernel ahead of their times.
     pub fn hands_over_ahead(self) -> bool {
-        self.0.handling().ahead
+        self.0.handling.ahead
     }
 
     pub(crate) fn handling(self) -> Handling {
-        self.0.handling()
+        self.0.handling
     }
 
     pub(crate) fn check(self, destination: SocketAddr) -> Result<(), Failure> {
-        self.0.check(destination)
+        (self.0.check)(destination)
     }
 
     pub(crate) fn drive(self, session: &mut Session) -> io::Result<()> {
-        self.0.drive(session)
+        (self.0.drive)(session)
     }
 }
 
 impl Default for Timer {
     fn default() -> Self {
-        Timer(&soft::Soft)
+        Timer(&ALL[0])
     }
 }
 

@@ -1,4 +1,4 @@
-//! The interface of an engine: [`Engine`].
+//! An engine: [`Engine`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,54 +9,47 @@ use softtimers_measure::failure::Failure;
 use crate::session::{Handling, Session};
 
 /// Notices due datagrams and has them sent.
-pub(crate) trait Engine: Sync {
-    /// Returns the name as typed.
-    fn name(&self) -> &'static str;
-
-    /// Returns a line about the engine.
-    fn about(&self) -> &'static str;
-
+pub(crate) struct Engine {
+    /// The name as typed.
+    pub(super) name: &'static str,
+    /// A line about it.
+    pub(super) about: &'static str,
     /// Runs until the session is over.
-    ///
-    /// # Errors
-    /// The failure that ended the run.
-    fn drive(&self, session: &mut Session) -> io::Result<()>;
-
-    /// Checks that it can work on this thread and on the route to the destination.
-    ///
-    /// # Errors
-    /// The reason why it cannot.
-    fn check(&self, _destination: SocketAddr) -> Result<(), Failure> {
-        Ok(())
-    }
-
+    pub(super) drive: fn(&mut Session) -> io::Result<()>,
+    /// Says why it cannot work on this thread or on the route to the destination.
+    pub(super) check: fn(SocketAddr) -> Result<(), Failure>,
     /// Returns the pace that it keeps for this one.
-    fn pace(&self, pace: PaceConfig) -> PaceConfig {
-        pace
-    }
+    pub(super) pace: fn(PaceConfig) -> PaceConfig,
+    /// How it wants the flow to be handled.
+    pub(super) handling: Handling,
+    /// Whether it sends at all.
+    pub(super) sends: bool,
+    /// Whether it can drive several flows, or a flow of which several datagrams leave at once.
+    pub(super) drives_several: bool,
+    /// Whether it needs equal gaps.
+    pub(super) needs_even_gaps: bool,
+    /// Whether it has trigger states, and so a slack, an idle policy, and sources that can be disabled.
+    pub(super) has_trigger_states: bool,
+}
 
-    /// Returns how it wants the flow to be handled.
-    fn handling(&self) -> Handling {
-        Handling::default()
-    }
-
-    /// Says whether it sends at all.
-    fn sends(&self) -> bool {
-        true
-    }
-
-    /// Says whether it can drive several flows, or a flow of which several datagrams leave at once.
-    fn drives_several(&self) -> bool {
-        true
-    }
-
-    /// Says whether it needs equal gaps.
-    fn needs_even_gaps(&self) -> bool {
-        false
-    }
-
-    /// Says whether it has trigger states, and so a slack, an idle policy, and sources that can be disabled.
-    fn has_trigger_states(&self) -> bool {
-        false
+impl Engine {
+    /// Makes an engine that drives any traffic to any destination.
+    pub(super) const fn new(
+        name: &'static str,
+        about: &'static str,
+        drive: fn(&mut Session) -> io::Result<()>,
+    ) -> Self {
+        Engine {
+            name,
+            about,
+            drive,
+            check: |_| Ok(()),
+            pace: |pace| pace,
+            handling: Handling { ahead: false, queued: false },
+            sends: true,
+            drives_several: true,
+            needs_even_gaps: false,
+            has_trigger_states: false,
+        }
     }
 }

@@ -8,6 +8,7 @@
 use std::io;
 use std::time::Duration;
 
+use softtimers_core::{CatchUp, PaceConfig, Recovery, Strategy};
 use softtimers_linux::signal_timer::Ticks;
 
 use super::engine::Engine;
@@ -15,28 +16,35 @@ use super::work_loop::WorkLoop;
 use crate::session::Session;
 
 /// A one-shot timer, armed by its own handler.
-pub(super) struct Signal;
+pub(super) const SIGNAL: Engine = Engine {
+    drives_several: false,
+    ..Engine::new(
+        "signal",
+        "A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends",
+        |session| run(session, Ticks::OneShot),
+    )
+};
 
-impl Engine for Signal {
-    fn name(&self) -> &'static str {
-        "signal"
-    }
-
-    fn about(&self) -> &'static str {
-        "A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends"
-    }
-
-    fn drives_several(&self) -> bool {
-        false
-    }
-
-    fn drive(&self, session: &mut Session) -> io::Result<()> {
-        run(session, Ticks::OneShot)
-    }
-}
+/// A timer that expires at every interval, like the papers' hardware timer. Datagrams of lost ticks are not made up.
+pub(super) const TICK: Engine = Engine {
+    // Its scheduled times are the ticks, and lost ticks are skipped.
+    pace: |pace| PaceConfig {
+        strategy: Strategy::FixedSeries,
+        catch_up: CatchUp::NONE,
+        recovery: Recovery::NONE,
+        ..pace
+    },
+    needs_even_gaps: true,
+    drives_several: false,
+    ..Engine::new(
+        "tick",
+        "A POSIX timer that expires at every interval: each signal sends one datagram, lost ticks send nothing",
+        |session| run(session, Ticks::Periodic),
+    )
+};
 
 /// Sends from the handler until the session is over.
-pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
+fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
     session.loop_begins();
     let mut pacer = session.flow.hand_over(session.end, ticks)?;
     let flow = &mut session.flow;

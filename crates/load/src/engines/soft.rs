@@ -11,30 +11,18 @@ use crate::session::{Handling, Session, Triggers};
 use crate::work::{MOST_PER_SEND, VISIT, Workload};
 
 /// The clock is checked at every trigger state.
-pub(super) struct Soft;
-
-impl Engine for Soft {
-    fn name(&self) -> &'static str {
-        "soft"
-    }
-
-    fn about(&self) -> &'static str {
-        "softtimers: the clock is checked at every trigger state, one backup timer at the deadline"
-    }
-
-    fn handling(&self) -> Handling {
-        Handling { queued: true, ..Handling::default() }
-    }
-
-    fn has_trigger_states(&self) -> bool {
-        true
-    }
-
-    fn drive(&self, session: &mut Session) -> io::Result<()> {
-        let (slack, idle) = (session.habits.slack, session.habits.idle);
-        SoftLoop::new(session, Some(slack)).drive(idle)
-    }
-}
+pub(super) const SOFT: Engine = Engine {
+    handling: Handling { queued: true, ahead: false },
+    has_trigger_states: true,
+    ..Engine::new(
+        "soft",
+        "softtimers: the clock is checked at every trigger state, one backup timer at the deadline",
+        |session| {
+            let (slack, idle) = (session.habits.slack, session.habits.idle);
+            SoftLoop::new(session, Some(slack)).drive(idle)
+        },
+    )
+};
 
 /// A timer's event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,21 +26,11 @@ use super::work_loop::WorkLoop;
 use crate::session::{Flow, Session};
 
 /// A second thread that sends.
-pub(super) struct Thread;
-
-impl Engine for Thread {
-    fn name(&self) -> &'static str {
-        "thread"
-    }
-
-    fn about(&self) -> &'static str {
-        "A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)"
-    }
-
-    fn drive(&self, session: &mut Session) -> io::Result<()> {
-        run(session)
-    }
-}
+pub(super) const THREAD: Engine = Engine::new(
+    "thread",
+    "A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)",
+    run,
+);
 
 /// Sends from a second thread until the session is over.
 fn run(session: &mut Session) -> io::Result<()> {

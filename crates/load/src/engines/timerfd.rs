@@ -12,24 +12,12 @@ use softtimers_core::Timestamp;
 
 use super::engine::Engine;
 use super::plain_loop::{self, TIMER, Wait};
-use crate::session::Session;
 
 /// A loop that waits for a timer descriptor.
-pub(super) struct Timerfd;
-
-impl Engine for Timerfd {
-    fn name(&self) -> &'static str {
-        "timerfd"
-    }
-
-    fn about(&self) -> &'static str {
-        "A kernel timer descriptor, armed for each datagram"
-    }
-
-    fn drive(&self, session: &mut Session) -> io::Result<()> {
+pub(super) const TIMERFD: Engine =
+    Engine::new("timerfd", "A kernel timer descriptor, armed for each datagram", |session| {
         plain_loop::run(session, Alarm::new)
-    }
-}
+    });
 
 /// The descriptor, armed for an absolute time.
 struct Alarm {
