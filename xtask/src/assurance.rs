@@ -173,7 +173,7 @@ pub(crate) fn models(workspace: &Workspace, effort: &Effort) -> Result<Outcome> 
             "--exact",
             "--nocapture",
         ]);
-        let run = Logged::of(&mut cargo, workspace, &format!("model-{number}"))?;
+        let run = Logged::from_command(&mut cargo, workspace, &format!("model-{number}"))?;
         let done = run.last("operations: ").unwrap_or(0.0);
         all += done;
         problems.extend(run.problem(done > 0.0));
@@ -208,7 +208,7 @@ pub(crate) fn fuzzing(workspace: &Workspace, effort: &Effort) -> Result<Outcome>
         let limit = format!("-max_total_time={}", effort.fuzz);
         let mut cargo = cargo_of(&nightly, folder);
         cargo.args(["fuzz", "run", target, &grown, &kept, "--", &limit, "-print_final_stats=1"]);
-        let run = Logged::of(&mut cargo, workspace, &format!("fuzz-{target}"))?;
+        let run = Logged::from_command(&mut cargo, workspace, &format!("fuzz-{target}"))?;
         let tried = run.last("stat::number_of_executed_units: ").unwrap_or(0.0);
         all += tried;
         problems.extend(run.problem(tried > 0.0));
@@ -247,7 +247,7 @@ struct Logged {
 }
 
 impl Logged {
-    fn of(command: &mut Command, workspace: &Workspace, name: &str) -> Result<Self> {
+    fn from_command(command: &mut Command, workspace: &Workspace, name: &str) -> Result<Self> {
         let path = workspace.target("assurance").join(format!("{name}.log"));
         fs::create_dir_all(workspace.target("assurance"))?;
         let file = File::create(&path)?;

@@ -77,7 +77,7 @@ fn documentation(root: &Path) -> Result<Outcome> {
 fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mut Report) {
     let mut tests = Tests::default();
     report.step("tests", || {
-        tests = Tests::of(workspace, kept)?;
+        tests = Tests::from_run(workspace, kept)?;
         Ok(tests.outcome())
     });
     report.add_tests(tests.tally, tests.skipped());

@@ -46,7 +46,7 @@ impl Tests {
     ///
     /// # Errors
     /// If the tests do not build, or the file cannot be read.
-    pub(crate) fn of(workspace: &Workspace, kept: Option<&Path>) -> Result<Self> {
+    pub(crate) fn from_run(workspace: &Workspace, kept: Option<&Path>) -> Result<Self> {
         let own = workspace.target("tests.txt");
         if kept.is_none() {
             let run = "for place in . papers bench; do (cd $place && cargo test --workspace --no-fail-fast); done 2>&1 | tee \"$0\"";

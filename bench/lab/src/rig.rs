@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// A forwarder of your own from r0 to out, for comparison: packet=COMMAND or xdp=COMMAND; may be repeated
-    #[arg(long = "peer", value_name = "DRIVER=COMMAND", value_parser = Peer::of)]
+    #[arg(long = "peer", value_name = "DRIVER=COMMAND", value_parser = Peer::from_words)]
     peers: Vec<Peer>,
 }
 

@@ -7,7 +7,7 @@ mod mistake_tests;
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use softtimers_load::traffic::End;
 use softtimers_load::wire;
 use softtimers_measure::units;
@@ -26,6 +26,11 @@ pub(crate) struct EndArgs {
     /// Stop after N datagrams or frames
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), display_order = 4)]
     pub(crate) count: Option<u64>,
+}
+
+/// Returns the word that stands for a value on the command line.
+pub(crate) fn typed(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {

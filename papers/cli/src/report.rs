@@ -90,7 +90,7 @@ pub(crate) fn any_run(source: usize, text: &str) {
     let mut runs = Runs::default();
     runs.keep(&sources[source % sources.len()], saved::understood(text));
     let names: Vec<&str> = catalogue::SECTIONS.iter().map(|section| section.name).collect();
-    let findings = Findings::of(&names, &runs);
+    let findings = Findings::from_runs(&names, &runs);
     assert_eq!(findings.sections.len(), names.len());
     let (html, markdown) = (findings.html(), findings.markdown());
     assert!(html.ends_with("</html>\n") && !html.contains("<script"));
@@ -120,13 +120,15 @@ impl Findings {
     }
 
     /// Makes the sections of these names from the runs: a pure function.
-    pub(crate) fn of(sections: &[&str], runs: &Runs) -> Self {
-        let sections =
-            sections.iter().filter_map(|name| catalogue::find(name)).map(|section| Shown::of(section, runs));
+    pub(crate) fn from_runs(sections: &[&str], runs: &Runs) -> Self {
+        let sections = sections
+            .iter()
+            .filter_map(|name| catalogue::find(name))
+            .map(|section| Shown::from_section(section, runs));
         let sections: Vec<Shown> = sections.collect();
         let count = |state| sections.iter().filter(|section| section.state == state).count();
         Findings {
-            overview: Overview::of(&sections, runs),
+            overview: Overview::from_sections(&sections, runs),
             complete: count(State::Complete),
             partial: count(State::Partial),
             missing: count(State::Missing),
@@ -145,7 +147,7 @@ impl Shown {
         }
     }
 
-    fn of(section: &Section, runs: &Runs) -> Self {
+    fn from_section(section: &Section, runs: &Runs) -> Self {
         let mut drawn = Drawn::default();
         (section.draw)(runs, &mut drawn);
         drawn.lacks.dedup();

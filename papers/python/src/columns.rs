@@ -11,7 +11,11 @@ pub(crate) type Column<'py> = (String, &'static str, Vec<Bound<'py, PyAny>>);
 ///
 /// # Errors
 /// Only for want of memory.
-pub(crate) fn of<'py>(py: Python<'py>, sweep: &Sweep, found: &[PointRows]) -> PyResult<Vec<Column<'py>>> {
+pub(crate) fn from_found<'py>(
+    py: Python<'py>,
+    sweep: &Sweep,
+    found: &[PointRows],
+) -> PyResult<Vec<Column<'py>>> {
     let (runs, mut columns) = (sweep.runs(), vec![]);
     let mut add = |name: String, of_type: &'static str, values: Vec<Value>| {
         let values = values.iter().map(|value| object(py, of_type, value)).collect::<PyResult<_>>()?;

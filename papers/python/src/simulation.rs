@@ -56,7 +56,7 @@ pub(crate) fn sweep<'py>(
 ) -> PyResult<Vec<columns::Column<'py>>> {
     let plan = Plan::new(experiment, parameters, axes, &how, Part::default(), None)?;
     let found = run(py, &plan, how.progress.as_ref())?;
-    columns::of(py, &plan.sweep, &found)
+    columns::from_found(py, &plan.sweep, &found)
 }
 
 /// Runs one ``part`` of the same, ``"I/N"``, and returns the text that the command prints; ``build`` is the SHA-256, in
@@ -97,7 +97,7 @@ pub(crate) fn merge(py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
 
 fn run(py: Python<'_>, plan: &Plan, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<PointRows>> {
     let (watch, Plan { sweep, part, threads }) = (&Watch::new(), plan);
-    let points = part.of(sweep.points()).count();
+    let points = part.indices(sweep.points()).count();
     let all = 1_000.0 * points as f64 * f64::from(sweep.runs().seeds.get());
     let (sender, results) = mpsc::channel();
     // Only one thread uses it, but without the interpreter's lock its type must be `Sync`.

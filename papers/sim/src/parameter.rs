@@ -215,7 +215,7 @@ impl Parameters {
 
     /// Returns a whole number.
     pub fn count(&self, name: &str) -> u64 {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Count(count) => *count,
             other => panic!("parameter {name} is no count but {other:?}"),
         }
@@ -228,7 +228,7 @@ impl Parameters {
 
     /// Returns a whole number, or `None` for no limit.
     pub fn limit(&self, name: &str) -> Option<u64> {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Limit(limit) => *limit,
             other => panic!("parameter {name} is no limit but {other:?}"),
         }
@@ -236,7 +236,7 @@ impl Parameters {
 
     /// Returns a number with a fraction.
     pub fn real(&self, name: &str) -> f64 {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Real(number) => *number,
             other => panic!("parameter {name} is no real number but {other:?}"),
         }
@@ -244,7 +244,7 @@ impl Parameters {
 
     /// Returns a time.
     pub fn time(&self, name: &str) -> Duration {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Time(time) => *time,
             other => panic!("parameter {name} is no time but {other:?}"),
         }
@@ -259,7 +259,7 @@ impl Parameters {
 
     /// Returns the chosen word, for a cell of a table.
     pub fn word(&self, name: &str) -> &'static str {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Choice(word) => word,
             other => panic!("parameter {name} is no choice but {other:?}"),
         }
@@ -272,13 +272,13 @@ impl Parameters {
 
     /// Returns the packets of a recording, if one was given.
     pub fn trace(&self, name: &str) -> Option<&Trace> {
-        match self.of(name) {
+        match self.named(name) {
             Setting::Trace(recording) => recording.as_ref().map(|recording| &recording.trace),
             other => panic!("parameter {name} is no trace but {other:?}"),
         }
     }
 
-    fn of(&self, name: &str) -> &Setting {
+    fn named(&self, name: &str) -> &Setting {
         let found = self.settings.iter().find(|(known, _)| *known == name);
         &found.unwrap_or_else(|| panic!("no parameter {name}")).1
     }

@@ -263,7 +263,7 @@ impl Sweep {
         watch: &Watch,
         mut each: impl FnMut(PointRows) -> Result<(), E>,
     ) -> Result<(), E> {
-        let points: Vec<usize> = part.of(self.points()).collect();
+        let points: Vec<usize> = part.indices(self.points()).collect();
         let jobs = Jobs {
             sweep: self,
             watch,

@@ -59,7 +59,7 @@ pub(crate) fn queued(load: &Load, lanes: Lanes) -> Result<Lanes> {
 }
 
 fn sender(socket: &Arc<UdpSocket>) -> Result<PacedSender> {
-    let config = QueueConfig { packets: MOST, slack: SLACK, ..QueueConfig::default() };
+    let config = QueueConfig { packets: MOST_PACKETS, slack: SLACK, ..QueueConfig::default() };
     Ok(PacedSender::with_config(socket, config)?)
 }
 
@@ -67,10 +67,10 @@ fn sender(socket: &Arc<UdpSocket>) -> Result<PacedSender> {
 async fn begin(flow: &Flow, sender: &PacedSender) -> Result<softtimers_tokio::paced_sender::Flow> {
     sleep_until(flow.first).await;
     let mut config = FlowConfig::new(PaceConfig::new(Rate::every(flow.interval)?));
-    config.limits = Limits { packets: MOST, ..Limits::default() };
+    config.limits = Limits { packets: MOST_PACKETS, ..Limits::default() };
     Ok(sender.add(flow.to()?, config)?)
 }
 
 /// More packets than any load has.
-const MOST: u32 = 10_000_000;
+const MOST_PACKETS: u32 = 10_000_000;
 const LOOK: Duration = Duration::from_millis(50);

@@ -40,7 +40,7 @@ impl Ring {
         }
         // Without a copy there are two for each: sent, and buffer released.
         let completions = if self.copies { count } else { 2 * count };
-        let patience = types::Timespec::new().sec(PATIENCE);
+        let patience = types::Timespec::new().sec(LONGEST_WAIT_S);
         let (mut pending, mut seen, mut outcome) = (count, 0, Ok(()));
         while pending > 0 {
             let wait = types::SubmitArgs::new().timespec(&patience);
@@ -59,4 +59,4 @@ impl Ring {
 }
 
 /// Seconds; a failed send gives one completion less than expected.
-const PATIENCE: u64 = 1;
+const LONGEST_WAIT_S: u64 = 1;

@@ -98,7 +98,7 @@ pub(crate) fn serve(words: &[&str]) -> Done {
     if let Some(done) = beside::child(words) {
         return done;
     }
-    let site = |work: &str| Done::Ok(Site::of(&FILE).with_work(Duration::from_micros(work.parse()?)));
+    let site = |work: &str| Done::Ok(Site::from_file(&FILE).with_work(Duration::from_micros(work.parse()?)));
     let (kind, number, work, addresses) = match *words {
         ["one", work] => return Ok(processes::serve(&site(work)?)?),
         [kind, number, work, addresses] => (kind, number, work, addresses),

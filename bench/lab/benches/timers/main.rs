@@ -44,10 +44,7 @@ type Figures = BTreeMap<String, f64>;
 const MILLION: usize = 1_000_000;
 
 /// Each with its sizes.
-const SECTIONS: [Section<Effort>; 2] = [
-    ("grid", measure_grid),
-    ("contenders", everyone::measure),
-];
+const SECTIONS: [Section<Effort>; 2] = [("grid", measure_grid), ("contenders", everyone::measure)];
 
 /// The contenders of the grid, ours first.
 const IN_GRID: [&str; 6] =

@@ -36,7 +36,7 @@ const MONITORS: [Monitor; 4] = [
 
 /// Measures loss next to a computation on the same CPU, at 400,000 packets/s.
 fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
-    let (rounds, millis) = (rig.rounds(5), rig.of(2_000, 500));
+    let (rounds, millis) = (rig.rounds(5), rig.either(2_000, 500));
     let monitors = MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump"));
     let mut monitors: Vec<Monitor> = monitors.collect();
     // The computation is part of the experiment.
@@ -59,7 +59,7 @@ fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
 
 /// Measures the cost of a packet to the process, by its length, where 68 bytes of each are kept.
 fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
-    let (rounds, millis) = (rig.rounds(7), rig.of(1_000, 300));
+    let (rounds, millis) = (rig.rounds(7), rig.either(1_000, 300));
     let measured = Paired::new(rounds).contest(&[()], &mut FRAMES.clone(), |(), bytes, round| {
         let offer = Offer { payload: *bytes - HEADERS, ..Offer::steady(100_000.0, millis) };
         let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;

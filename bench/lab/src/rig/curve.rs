@@ -25,7 +25,7 @@ pub(super) fn stages(rig: &Rig) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for driver in ["packet", "xdp"] {
         let capacity = capacity(rig, driver)?;
-        for &burst in rig.of(&[1, 4][..], &[1]) {
+        for &burst in rig.either(&[1, 4][..], &[1]) {
             let setting = Setting { rig, driver, capacity, burst };
             tables.extend(setting.steady()?);
             // The paper's trials: so short that the rings hold much of one.
@@ -50,7 +50,7 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     fn multiples(&self) -> &'static [f64] {
-        self.rig.of(&[0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0], &[0.5, 1.0, 2.0, 5.0])
+        self.rig.either(&[0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0], &[0.5, 1.0, 2.0, 5.0])
     }
 
     /// Measures the first contenders at all multiples of the capacity, in turn.
@@ -81,7 +81,8 @@ impl Setting<'_> {
     /// Trials of some length: the sweeps, and for those with a bar, the rate of the peak and the highest one in pairs.
     fn steady(&self) -> Result<[Table; 2]> {
         let Setting { rig, driver, burst, .. } = *self;
-        let (table, sweep) = self.sweep("", rig.of(6, 3), rig.rounds(2), |multiple| self.offer(multiple))?;
+        let (table, sweep) =
+            self.sweep("", rig.either(6, 3), rig.rounds(2), |multiple| self.offer(multiple))?;
         let columns = [("", 0), ("at x capacity", 1), ("of the peak", 2)];
         let mut kept = Table::new(&format!("{driver}, bursts of {burst}, of the peak"), &columns);
         for (name, flags) in &CONTENDERS[..BARRED] {
@@ -100,7 +101,7 @@ impl Setting<'_> {
     }
 
     fn offer(&self, multiple: f64) -> Offer {
-        Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, self.rig.of(500, 300)) }
+        Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, self.rig.either(500, 300)) }
     }
 
     /// Measures the throughput at the highest rate relative to the best lower one. The maximum of several scattered

@@ -40,7 +40,7 @@ impl Relay<'_> {
     fn table(&self, key: &str) -> Done<Table> {
         let (rig, relay) = (self.rig, self);
         let capacity = relay.capacity()?;
-        let loads = rig.of(&LOADS[..], &LOADS[2..]);
+        let loads = rig.either(&LOADS[..], &LOADS[2..]);
         let measured = Paired::new(rig.rounds(3)).beside_others().contest(
             loads,
             &mut LIMITS.clone(),

@@ -38,7 +38,7 @@ pub(super) fn monitors(rig: &Rig) -> Done<Vec<Table>> {
 
 /// Measures a steady stream.
 fn cost(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
-    let millis = rig.of(4_000, 500);
+    let millis = rig.either(4_000, 500);
     let measured =
         Paired::new(rig.rounds(5)).repeating(3).contest(&[()], &mut all, |(), monitor, round| {
             monitor.trial(rig, file, &Offer::steady(RATE, millis), false, round)

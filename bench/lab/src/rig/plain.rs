@@ -26,7 +26,7 @@ pub(super) struct Peer {
 impl Peer {
     /// # Errors
     /// If it is not `packet=COMMAND` or `xdp=COMMAND`.
-    pub(super) fn of(words: &str) -> Result<Self> {
+    pub(super) fn from_words(words: &str) -> Result<Self> {
         let (driver, command) = words.split_once('=').unwrap_or((words, ""));
         let driver = DRIVERS.into_iter().find(|known| *known == driver);
         ensure!(
@@ -55,10 +55,10 @@ const DRIVERS: [&str; 2] = ["packet", "xdp"];
 const BRIDGE: &str = "example bridge, packet";
 const KERNEL: &str = "kernel, ip_forward";
 const PEAK: &str = "peak kpps";
-const MOST: &str = "offered at most kpps";
+const MOST_OFFERED: &str = "offered at most kpps";
 const FIGURES: [Figure; 6] = [
     (PEAK, 0, "", 0.0),
-    (MOST, 0, "", 0.0),
+    (MOST_OFFERED, 0, "", 0.0),
     ("at the highest, of the peak", 2, "", 0.0),
     ("p50 µs", 0, "latency_ns.p50", 1e-3),
     ("p99 µs", 0, "latency_ns.p99", 1e-3),
@@ -69,7 +69,7 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
     let ours = |driver: &str, mode: &str| format!("forward, {driver}, {mode}");
     let mut contenders = Vec::new();
     for driver in DRIVERS {
-        for mode in &["hybrid", "naive", "poll", "interrupt", "hip"][..rig.of(5, 2)] {
+        for mode in &["hybrid", "naive", "poll", "interrupt", "hip"][..rig.either(5, 2)] {
             let flags = format!("--driver {driver} --mode {mode}");
             contenders.push((ours(driver, mode), By::Softtimers(flags)));
         }
@@ -85,7 +85,7 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
         let (peak, last) = (most(|point| point.1), points.last().map_or(0.0, |point| point.1));
         ensure!(peak > 0.0, "{name} forwards nothing");
         round.put(name, PEAK, peak / 1e3);
-        round.put(name, MOST, most(|point| point.0) / 1e3);
+        round.put(name, MOST_OFFERED, most(|point| point.0) / 1e3);
         round.put(name, "at the highest, of the peak", last / peak);
         figures::put(round, name, &report, &FIGURES);
         Ok(())
@@ -108,7 +108,7 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
 impl By {
     /// Measures the offered and delivered rate at each load; also returns the forwarder's report, which only ours has.
     fn loaded(&self, rig: &Rig) -> Result<(Vec<(f64, f64)>, Value)> {
-        let rates: &[f64] = rig.of(&[300e3, 600e3, 1e6, 2.5e6, 4e6], &[300e3, 3e6]);
+        let rates: &[f64] = rig.either(&[300e3, 600e3, 1e6, 2.5e6, 4e6], &[300e3, 3e6]);
         let loads = || -> Result<Vec<(f64, f64)>> {
             let load =
                 |&rate: &f64| rig.load(&Offer::steady(rate, 400)).map(|(offered, left)| (offered.pps, left));
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn a_peer_has_a_driver_and_a_command() {
-        let peer = Peer::of("xdp=./sketch -m xsk -o a=b").unwrap();
+        let peer = Peer::from_words("xdp=./sketch -m xsk -o a=b").unwrap();
         assert_eq!((peer.driver, peer.command.as_str()), ("xdp", "./sketch -m xsk -o a=b"));
         for bad in ["", "xdp", "xdp=", "packet= ", "udp=./sketch", "./sketch"] {
-            let error = Peer::of(bad).unwrap_err().to_string();
+            let error = Peer::from_words(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("packet=COMMAND"), "{error}");
         }
     }

@@ -57,7 +57,7 @@ const FLOOD: usize = OFFERS.len() - 1;
 pub(super) fn routed(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let computation = Computation::start()?;
-    let offers = rig.of(&OFFERS[..], &OFFERS[..=BELOW]);
+    let offers = rig.either(&OFFERS[..], &OFFERS[..=BELOW]);
     let measured = stage.contest(7, Traffic::Packets, NOBODY, |name, round| {
         for (at, &offered) in offers.iter().enumerate() {
             stage.load(&computation, offered, &row(name, at), round)?;
@@ -104,7 +104,7 @@ pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
         return Err(Failure::not_possible("streams need `iperf3`").into());
     }
     let stage = Stage::new(rig)?;
-    let seconds = rig.of(2, 1);
+    let seconds = rig.either(2, 1);
     let measured = stage.contest(5, Traffic::Streams, FAR_STATION, |name, round| {
         round.put(name, STREAM, stage.stream(seconds)?);
         Ok(())
@@ -122,7 +122,7 @@ pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
 /// Measures how long packets are under way at 2,000/s, and the first ones of bursts.
 pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
-    let sizes: &[u32] = rig.of(&[1, 16, 64], &[16]);
+    let sizes: &[u32] = rig.either(&[1, 16, 64], &[16]);
     let burst_row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
     let measured = stage.contest(7, Traffic::Sparse, NOBODY, |name, round| {
         for &burst in sizes {

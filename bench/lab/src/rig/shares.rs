@@ -21,7 +21,7 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
     let (rates, ways) = ([1_000.0, 20_000.0, 100_000.0], ["poll", "hybrid", "wake-up"]);
     let row = |driver: &str, rate: f64, way: &str| format!("{driver}, {rate}/s, {way}");
     // The rounds are the receiver's turns.
-    let turns = rig.of(rig.rounds(60), 20);
+    let turns = rig.either(rig.rounds(60), 20);
     let measured =
         Paired::new(1).beside_others().contest(&rates, &mut DRIVERS.clone(), |&rate, driver, round| {
             // Four turns of 50 ms a round, and some time to begin and to end.
@@ -47,7 +47,7 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
 /// (livelock §4.3).
 pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [(P50, 1, "first_ns.p50", 1e-3), (P99, 1, "first_ns.p99", 1e-3)];
-    let sizes: &[u32] = rig.of(&[1, 4, 16, 64], &[1, 16]);
+    let sizes: &[u32] = rig.either(&[1, 4, 16, 64], &[1, 16]);
     let mut kinds = ["naive", POLLED, "completion --mode interrupt --quota 1"];
     let row = |kind: &str, burst: u32| format!("{kind}, bursts of {burst}");
     let paired = Paired::new(rig.rounds(9)).beside_others();

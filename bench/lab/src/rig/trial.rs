@@ -99,13 +99,13 @@ impl Rig {
     }
 
     /// Returns one of two values, by the effort.
-    pub(super) fn of<T>(&self, usual: T, quick: T) -> T {
+    pub(super) fn either<T>(&self, usual: T, quick: T) -> T {
         if self.arguments.asked.quick { quick } else { usual }
     }
 
     /// Returns the number of rounds, where `usual` is the default.
     pub(super) fn rounds(&self, usual: u32) -> usize {
-        self.of(self.arguments.rounds.unwrap_or(usual), 1) as usize
+        self.either(self.arguments.rounds.unwrap_or(usual), 1) as usize
     }
 
     /// Runs a receiver of [`receivers`](crate::receivers) under `offers` (by interface), and returns its findings.

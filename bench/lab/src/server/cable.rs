@@ -200,7 +200,7 @@ mod tests {
 
     /// Returns the counts of a load's clients and of the server.
     fn served(cable: &Cable, looking: Looking, keep_alive: bool) -> (Answered, ServerStats) {
-        let site = Site::of(&FILE);
+        let site = Site::from_file(&FILE);
         let (end, ends) = UnixStream::pair().unwrap();
         let (say, hear) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {

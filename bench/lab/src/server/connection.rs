@@ -67,7 +67,7 @@ impl<S: Read + Write> Connection<S> {
         scratch[..filled].copy_from_slice(&self.rest);
         loop {
             if filled > 0
-                && let Request::Whole { length, answer } = Request::of(&scratch[..filled])
+                && let Request::Whole { length, answer } = Request::from_head(&scratch[..filled])
             {
                 self.rest.clear();
                 self.rest.extend_from_slice(&scratch[length..filled]);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_request_in_pieces_is_answered_when_it_is_whole() {
-        let site = Site::of(b"content");
+        let site = Site::from_file(b"content");
         let mut connection = connection(&["GET /fi", "le HTTP/1.1\r\nHost: h\r\n"], &[ALL]);
         assert_eq!(connection.step(&site, &mut scratch()), Step::Waits);
         connection.stream.pieces.push_back(b"\r\n".to_vec());
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn requests_sent_at_once_are_answered_one_a_step_and_in_order() {
-        let site = Site::of(b"content");
+        let site = Site::from_file(b"content");
         let mut connection = connection(&[&format!("{GET}{GET}{GET}GET /f")], &[ALL; 3]);
         let steps: Vec<Step> = (0..4).map(|_| connection.step(&site, &mut scratch())).collect();
         assert_eq!(steps[..3], [Step::Answered { more: true }; 3]);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_leave_is_gone_on_with_before_anything_is_read() {
-        let site = Site::of(&[b'x'; 100]);
+        let site = Site::from_file(&[b'x'; 100]);
         let mut connection = connection(&[GET, GET], &[10, 20]);
         assert_eq!(connection.step(&site, &mut scratch()), Step::Waits);
         assert_eq!((connection.stream.taken.len(), connection.stream.pieces.len()), (30, 1));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_told_so_and_ends_it() {
-        let site = Site::of(b"");
+        let site = Site::from_file(b"");
         let mut connection = connection(&["\u{16}\u{3}\u{1} not HTTP\r\n\r\n", GET], &[ALL; 2]);
         assert_eq!(connection.step(&site, &mut scratch()), Step::Over { answered: true });
         assert!(connection.stream.taken.starts_with(b"HTTP/1.1 400 "));
@@ -226,12 +226,12 @@ mod tests {
     fn a_client_that_leaves_ends_it() {
         let mut connection = connection(&["GET /file HTT"], &[]);
         connection.stream.ended = true;
-        assert_eq!(connection.step(&Site::of(b""), &mut scratch()), Step::Over { answered: false });
+        assert_eq!(connection.step(&Site::from_file(b""), &mut scratch()), Step::Over { answered: false });
     }
 
     #[test]
     fn a_read_that_filled_the_room_may_have_left_something() {
-        let site = Site::of(b"");
+        let site = Site::from_file(b"");
         let fill = format!("{GET}GET /{}", "z".repeat(LONGEST_HEAD - GET.len() - 5));
         let mut connection = connection(&[&fill], &[ALL]);
         assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: true });
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_a_full_room_left_behind_is_not_forgotten_by_the_requests_in_it() {
-        let site = Site::of(b"");
+        let site = Site::from_file(b"");
         assert_eq!(LONGEST_HEAD % EVEN.len(), 0);
         let number = 4 * LONGEST_HEAD / EVEN.len();
         let mut connection = connection(&[&EVEN.repeat(number)], &[]);

@@ -1,4 +1,4 @@
-//! Requests and their answers: [`Request::of`] reads a request's head, [`Site`] has the answers.
+//! Requests and their answers: [`Request::from_head`] reads a request's head, [`Site`] has the answers.
 //!
 //! The site is one file in memory. A name is only compared with its name, so no path can lead elsewhere; any other
 //! request is refused, and its connection closed.
@@ -39,7 +39,7 @@ pub enum Answer {
 
 impl Request {
     /// Parses the head at the beginning of `bytes`.
-    pub fn of(bytes: &[u8]) -> Request {
+    pub fn from_head(bytes: &[u8]) -> Request {
         let mut headers = [EMPTY_HEADER; 16];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(bytes) {
@@ -69,7 +69,7 @@ pub struct Site {
 
 impl Site {
     /// Creates a site whose only file has this content; its name is [`NAME`].
-    pub fn of(file: &[u8]) -> Self {
+    pub fn from_file(file: &[u8]) -> Self {
         let answer = |status: &str, connection: &str, body: &[u8]| {
             let length = body.len();
             let head =
@@ -116,15 +116,15 @@ mod tests {
     #[test]
     fn every_beginning_of_a_request_is_partial_and_the_rest_is_the_next_ones() {
         for length in 0..GET.len() {
-            assert_eq!(Request::of(&GET.as_bytes()[..length]), Request::Partial, "{length}");
+            assert_eq!(Request::from_head(&GET.as_bytes()[..length]), Request::Partial, "{length}");
         }
         let whole = Request::Whole { length: GET.len(), answer: Answer::Kept };
-        assert_eq!(Request::of(format!("{GET}{GET}").as_bytes()), whole);
+        assert_eq!(Request::from_head(format!("{GET}{GET}").as_bytes()), whole);
     }
 
     #[test]
     fn all_but_the_file_is_refused() {
-        let answered = |text: &str| match Request::of(text.as_bytes()) {
+        let answered = |text: &str| match Request::from_head(text.as_bytes()) {
             Request::Whole { answer, .. } => answer,
             Request::Partial => panic!("{text:?} is not whole"),
         };
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_answer_says_its_length() {
-        let site = Site::of(&[7; 6_144]);
+        let site = Site::from_file(&[7; 6_144]);
         for (answer, body) in [(Answer::Kept, 6_144), (Answer::Closed, 6_144), (Answer::Refused, 0)] {
             let bytes = site.bytes(answer);
             let mut headers = [EMPTY_HEADER; 4];

@@ -86,7 +86,7 @@ impl Peer {
                 Some((transmit, _)) => transmit,
                 None => {
                     buffer.clear();
-                    let most = gate.as_mut().map_or(MOST, |gate| gate.begin(MOST));
+                    let most = gate.as_mut().map_or(MOST_AT_ONCE, |gate| gate.begin(MOST_AT_ONCE));
                     let mut build = || connection.poll_transmit(instant, most, buffer);
                     let built = match gate {
                         Some(gate) => gate.drive(build),
@@ -121,4 +121,4 @@ impl Peer {
 }
 
 /// Packets in one transmit, as in quinn.
-const MOST: usize = 10;
+const MOST_AT_ONCE: usize = 10;

@@ -28,10 +28,10 @@ impl Unit {
         if !frame.is_sendable(out) {
             return None;
         }
-        Self::of(frame.bytes, size)
+        Self::from_frame(frame.bytes, size)
     }
 
-    fn of(bytes: &[u8], size: u16) -> Option<Self> {
+    fn from_frame(bytes: &[u8], size: u16) -> Option<Self> {
         let layout = Layout::parse(bytes, Transport::Tcp)?;
         let segments = u16::try_from(layout.segments(bytes, size.into())?).ok().filter(|&all| all > 1)?;
         Some(Unit { bytes: bytes.into(), layout, size, segments })
@@ -88,7 +88,7 @@ mod tests {
             all
         };
         let expected = wire(&whole, Offload { checksum: None, segments: Some(Segments::Tcp(1_000)) });
-        let unit = Unit::of(&whole, 1_000).unwrap();
+        let unit = Unit::from_frame(&whole, 1_000).unwrap();
         assert_eq!((unit.segments(), unit.headers().len()), (6, 54));
         for cuts in 0..1u32 << 5 {
             let (mut all, mut begun, mut part) = (Vec::new(), 0, Vec::new());
@@ -110,9 +110,13 @@ mod tests {
     fn what_is_no_joined_frame_is_no_unit() {
         let whole = frame(1_000);
         assert_eq!(
-            (Unit::of(&whole, 1_000), Unit::of(&whole, 0), Unit::of(&whole[..50], 100)),
+            (
+                Unit::from_frame(&whole, 1_000),
+                Unit::from_frame(&whole, 0),
+                Unit::from_frame(&whole[..50], 100)
+            ),
             (None, None, None)
         );
-        assert_eq!(Unit::of(&whole, 999).map(|unit| unit.segments()), Some(2));
+        assert_eq!(Unit::from_frame(&whole, 999).map(|unit| unit.segments()), Some(2));
     }
 }

@@ -16,12 +16,12 @@ pub struct NamedFile {
 
 impl NamedFile {
     pub(super) fn new(path: PathBuf, file: &File) -> Self {
-        NamedFile { path, identity: file.metadata().ok().as_ref().map(Identity::of) }
+        NamedFile { path, identity: file.metadata().ok().as_ref().map(Identity::from_metadata) }
     }
 
     /// Removes it, unless its name has another file, or one of another length; returns whether it is gone.
     pub fn remove(self) -> bool {
-        let there = as_caller(|| fs::symlink_metadata(&self.path)).ok().as_ref().map(Identity::of);
+        let there = as_caller(|| fs::symlink_metadata(&self.path)).ok().as_ref().map(Identity::from_metadata);
         there.is_some() && there == self.identity && as_caller(|| fs::remove_file(&self.path)).is_ok()
     }
 }
@@ -38,7 +38,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(metadata: &fs::Metadata) -> Self {
+    fn from_metadata(metadata: &fs::Metadata) -> Self {
         Identity {
             device: metadata.dev(),
             number: metadata.ino(),
@@ -67,7 +67,7 @@ mod tests {
             &|| fs::write(&path, "as it was not written").unwrap(),
             // Some file systems reuse the number at once. The time differs once their clock has advanced.
             &|| {
-                let time = || Identity::of(&fs::metadata(&path).unwrap()).time;
+                let time = || Identity::from_metadata(&fs::metadata(&path).unwrap()).time;
                 let before = time();
                 while time() == before {
                     fs::remove_file(&path).unwrap();

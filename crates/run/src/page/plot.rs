@@ -23,7 +23,7 @@ pub fn svg(page: &mut Markup, figure: &Figure, id: &str) -> bool {
     if placed.iter().all(Vec::is_empty) {
         return false;
     }
-    let frame = Frame::of(figure, &placed);
+    let frame = Frame::from_figure(figure, &placed);
     let [view, title, text] =
         [format!("0 0 {WIDTH} {}", frame.height), format!("{id}-title"), format!("{id}-text")];
     let told = format!("{title} {text}");
@@ -130,7 +130,7 @@ struct Frame {
 }
 
 impl Frame {
-    fn of(figure: &Figure, placed: &[Vec<Pixel>]) -> Self {
+    fn from_figure(figure: &Figure, placed: &[Vec<Pixel>]) -> Self {
         let all = || placed.iter().flatten();
         let (x, y) = (figure.x.range(all().map(|place| place.0)), figure.y.range(all().map(|place| place.1)));
         let ticks = [figure.x.ticks(x), figure.y.ticks(y)].map(|ticks| {
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_place_lies_where_its_value_is_between_the_ticks() {
         let figure = figure(Mark::Line, Scale::Linear, Scale::Linear, &[(0.0, 0.0), (10.0, 100.0)]);
-        let frame = Frame::of(&figure, &[vec![(0.0, 0.0), (10.0, 100.0)]]);
+        let frame = Frame::from_figure(&figure, &[vec![(0.0, 0.0), (10.0, 100.0)]]);
         let halves = [frame.across(5.0) * 2.0, frame.down(50.0) * 2.0];
         let ends = [frame.across(0.0) + frame.across(10.0), frame.down(0.0) + frame.down(100.0)];
         assert!((halves[0] - ends[0]).abs() < 1e-9 && (halves[1] - ends[1]).abs() < 1e-9);
@@ -300,7 +300,7 @@ mod tests {
         let mut figure = figure(Mark::Line, Scale::Linear, Scale::Linear, &[(0.0, 0.0), (10.0, 100.0)]);
         assert!(!drawn(&figure).unwrap().contains("class=\"outage\""));
         figure.shades = vec![(2.0, 4.0, false), (4.0, 99.0, true)];
-        let frame = Frame::of(&figure, &[vec![(0.0, 0.0), (10.0, 100.0)]]);
+        let frame = Frame::from_figure(&figure, &[vec![(0.0, 0.0), (10.0, 100.0)]]);
         let svg = drawn(&figure).unwrap();
         let [two, four, end] = [2.0, 4.0, frame.x.1].map(|at| format!("{:.1}", frame.across(at)));
         for (class, left, right) in [("step", &two, &four), ("outage", &four, &end)] {

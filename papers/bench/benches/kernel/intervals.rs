@@ -16,7 +16,7 @@ pub(crate) struct Intervals {
 }
 
 impl Intervals {
-    pub(crate) fn of(samples: Vec<Sample>) -> Self {
+    pub(crate) fn from_samples(samples: Vec<Sample>) -> Self {
         let busy = samples.iter().filter(|sample| sample.ended_by.is_some());
         let mut sorted: Vec<u32> = busy.map(|sample| sample.gap_ns).collect();
         sorted.sort_unstable();

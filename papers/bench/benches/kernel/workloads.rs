@@ -217,7 +217,7 @@ fn sampled(bench: &Bench) -> Done<Measured> {
         } else {
             continue;
         };
-        let intervals = Intervals::of(samples);
+        let intervals = Intervals::from_samples(samples);
         let met = intervals.count() > 0;
         return Ok(met.then_some(intervals).ok_or_else(|| "no trigger state was met".to_owned()));
     }

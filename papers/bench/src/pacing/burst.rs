@@ -77,7 +77,7 @@ fn paced(row: &Reference) -> Result<Contender, Box<dyn Error>> {
 fn told(load: &str, rows: &[Reference], contest: &Contest<ROWS>) -> Table {
     let mut table = contest.table(load, &COLUMNS);
     let figures: Vec<Figures> =
-        rows.iter().enumerate().map(|(at, row)| Figures::of(contest, at, row.target)).collect();
+        rows.iter().enumerate().map(|(at, row)| Figures::from_contest(contest, at, row.target)).collect();
     for (row, figures) in rows.iter().zip(&figures) {
         table.row([
             (row.target as f64).into(),
@@ -109,7 +109,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(contest: &Contest<ROWS>, row: usize, target: u64) -> Self {
+    fn from_contest(contest: &Contest<ROWS>, row: usize, target: u64) -> Self {
         let over = |figure: &dyn Fn(&Share) -> Option<f64>| contest.over(|round| figure(&round[row]));
         let micros = |figure: &dyn Fn(&Share) -> Option<f64>| over(figure).map(|nanos| nanos.times(1e-3));
         Figures {
@@ -182,7 +182,7 @@ mod tests {
             disturbed: None,
             interrupted: false,
         };
-        let figures = Figures::of(&contest, 0, 40);
+        let figures = Figures::from_contest(&contest, 0, 40);
         let of = |estimate: Option<Estimate>| estimate.unwrap().median;
         assert_eq!((of(figures.mean), of(figures.stddev)), (43.0, 3.0));
         assert!((of(figures.lost) - 0.07).abs() < 1e-9 && (of(figures.explained) - 1.0).abs() < 0.001);

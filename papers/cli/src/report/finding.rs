@@ -36,7 +36,7 @@ pub(super) fn lowest_at_the_end(figure: &Figure) -> Option<Finding> {
 
 /// Compares the shares of their peaks that the series keep at the highest load.
 pub(super) fn retained(figure: &Figure) -> Option<Finding> {
-    let mut ranked = compared(figure, |series| Some(Plateau::of(&series.points)?.share()))?;
+    let mut ranked = compared(figure, |series| Some(Plateau::from_points(&series.points)?.share()))?;
     ranked.sort_by(|one, next| next.1.total_cmp(&one.1));
     let [(_, most), (_, less), ..] = ranked[..] else { return None };
     let shares = ranked.iter().map(|(name, share)| format!("{name} {}", percent(Some(*share))));
@@ -56,7 +56,7 @@ pub(super) struct Plateau {
 
 impl Plateau {
     /// Returns `None` without a peak.
-    pub(super) fn of(points: &[(f64, f64)]) -> Option<Self> {
+    pub(super) fn from_points(points: &[(f64, f64)]) -> Option<Self> {
         let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).reduce(f64::max);
         let (right, peak) = (most(|point| point.0)?, most(|point| point.1).filter(|&peak| peak > 0.0)?);
         let end = points.iter().filter(|point| point.0 >= 0.9 * right).map(|point| point.1);

@@ -26,7 +26,7 @@ pub(crate) struct Overview {
 
 impl Overview {
     /// Creates the overview of these sections.
-    pub(super) fn of(sections: &[Shown], runs: &Runs) -> Self {
+    pub(super) fn from_sections(sections: &[Shown], runs: &Runs) -> Self {
         let made = made(sections);
         let is_simulated = |name: &str| source::find(name).is_none_or(Source::is_simulated);
         let measured: Vec<&Made> = made.iter().copied().filter(|made| !is_simulated(&made.source)).collect();

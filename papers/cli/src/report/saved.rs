@@ -78,7 +78,7 @@ impl Runs {
     /// Adds the result of a source.
     pub(crate) fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
         let judged = run.map(enveloped).map(|run| {
-            let verdict = Verdict::of(source, &run);
+            let verdict = Verdict::from_run(source, &run);
             (run, verdict)
         });
         self.kept.insert(source.name, judged);

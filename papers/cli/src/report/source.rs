@@ -47,7 +47,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// Creates a step from command lines without the program's name.
-    fn of(label: &str, lines: &[&str]) -> Self {
+    fn from_lines(label: &str, lines: &[&str]) -> Self {
         let words = |line: &&str| line.split_whitespace().map(str::to_owned).collect();
         Step { label: label.to_owned(), chain: lines.iter().map(words).collect() }
     }
@@ -140,7 +140,7 @@ const fn shortest(key: &'static str, least: f64, unit: &'static str) -> Option<S
 }
 
 fn one(line: &str) -> Vec<Step> {
-    vec![Step::of("", &[line])]
+    vec![Step::from_lines("", &[line])]
 }
 
 /// Two stages, where the second one gets only the CPU that the first leaves: a receiver without bounds collapses.
@@ -160,7 +160,7 @@ fn slack(quick: bool) -> Vec<Step> {
         let send = format!(
             "send {HERE} --interval 10ms --flows 20 --size 200 --slack {slack} --duration {length} --json"
         );
-        Step::of(slack, &["recv 127.0.0.1:0 --once --json --duration 20s", &send])
+        Step::from_lines(slack, &["recv 127.0.0.1:0 --once --json --duration 20s", &send])
     };
     slacks.iter().map(step).collect()
 }
@@ -180,7 +180,7 @@ fn wan(quick: bool) -> Vec<Step> {
     let step = |&(label, path, rate): &(&str, &str, &str)| {
         let relay = format!("wan --listen 127.0.0.1:0 --to {HERE} {path} --seed 1 --json --duration {stay}");
         let send = format!("send {HERE} --rate {rate} --size 1000 --duration {length} --json");
-        Step::of(label, &["recv 127.0.0.1:0 --once --json --duration 20s", &relay, &send])
+        Step::from_lines(label, &["recv 127.0.0.1:0 --once --json --duration 20s", &relay, &send])
     };
     paths
         .iter()

@@ -31,7 +31,7 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Returns the verdict on a run of this source.
-    pub(super) fn of(source: &Source, run: &Value) -> Self {
+    pub(super) fn from_run(source: &Source, run: &Value) -> Self {
         let mut verdict = Verdict { source: source.name, fit: true, reasons: vec![] };
         for step in steps(run) {
             let label = tamed(text(step, "label"));
@@ -163,7 +163,7 @@ mod tests {
     fn verdict(source: &str, output: Value) -> String {
         let step = json!({ "label": "", "exit": 0, "outputs": { "x": output } });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step] });
-        line(&Verdict::of(find(source).unwrap(), &run))
+        line(&Verdict::from_run(find(source).unwrap(), &run))
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let cells = json!([cell("soft", 0.24, 3), cell("loop", 0.99, 3), cell("spin", 0.3, 0)]);
         let step = json!({ "exit": 0, "outputs": { "doctor": { "pacing": cells } } });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step] });
-        let verdict = Verdict::of(find("doctor").unwrap(), &run);
+        let verdict = Verdict::from_run(find("doctor").unwrap(), &run);
         assert_eq!(line(&verdict), "soft, busy loop: it had its CPU for only 24% of its trial");
         assert!(verdict.against("soft, busy loop").is_some() && verdict.against("loop, busy loop").is_none());
     }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_run_without_figures_is_unfit() {
         for run in [json!(null), json!({ "schema": super::super::saved::SCHEMA, "steps": [] })] {
-            assert_eq!(line(&Verdict::of(find("doctor").unwrap(), &run)), "it left no figures");
+            assert_eq!(line(&Verdict::from_run(find("doctor").unwrap(), &run)), "it left no figures");
         }
     }
 
@@ -206,6 +206,6 @@ mod tests {
         let step =
             |exit: u8| json!({ "label": "0us", "exit": exit, "said": "out of memory", "outputs": null });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step(0), step(1)] });
-        assert_eq!(line(&Verdict::of(find("slack").unwrap(), &run)), "0us: broke off: out of memory");
+        assert_eq!(line(&Verdict::from_run(find("slack").unwrap(), &run)), "0us: broke off: out of memory");
     }
 }

@@ -29,7 +29,7 @@ pub fn finished<'a>(
         };
     };
     let ours = format!("{:016x}", sweep.fingerprint());
-    let mut points = part.of(sweep.points());
+    let mut points = part.indices(sweep.points());
     let (mut begun, mut count, mut kept, mut at) = (None, 0, first.len(), first.len());
     for (line, number) in rest.split_inclusive('\n').zip(2..) {
         if !line.ends_with('\n') {

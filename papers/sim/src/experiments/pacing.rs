@@ -190,7 +190,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     });
     let seconds = parameters.time("duration").as_secs_f64();
     let worst = found.flows.iter().map(|flow| flow.miss(parameters.time("duration"))).fold(0.0, f64::max);
-    let gaps = Gaps::of(&found.flows);
+    let gaps = Gaps::from_flows(&found.flows);
     Ok(vec![vec![
         parameters.word("strategy").into(),
         target.into(),
@@ -265,7 +265,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(flows: &[Flow]) -> Self {
+    fn from_flows(flows: &[Flow]) -> Self {
         let count: u64 = flows.iter().map(|flow| flow.packets.saturating_sub(1)).sum();
         if count == 0 {
             return Gaps { mean: None, deviation: None, shortest: None };

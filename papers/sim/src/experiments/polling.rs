@@ -121,7 +121,7 @@ struct Server {
 }
 
 impl Server {
-    fn of(parameters: &Parameters) -> Self {
+    fn from_parameters(parameters: &Parameters) -> Self {
         let of = &parameters.machine().polling;
         let (request, pollution) = match parameters.choice("server") {
             Design::Flash => (of.flash_request, of.flash_pollution),
@@ -151,7 +151,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
-    let server = Server::of(parameters);
+    let server = Server::from_parameters(parameters);
     let interrupts = by_interrupts(&server, parameters, streams, steps)?;
     let base = interrupts.1;
     let quota = parameters.count_u32("quota");

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// use softtimers_sim::Part;
 ///
 /// let part: Part = "2/3".parse()?;
-/// assert!(part.of(7).eq([1, 4]));
+/// assert!(part.indices(7).eq([1, 4]));
 /// assert!(Part::default().of(3).eq([0, 1, 2]));
 /// assert!("4/3".parse::<Part>().is_err());
 /// # Ok::<(), String>(())
@@ -24,7 +24,7 @@ pub struct Part {
 
 impl Part {
     /// Iterates over the indices of this part's points, of `points` in all.
-    pub fn of(self, points: usize) -> impl Iterator<Item = usize> {
+    pub fn indices(self, points: usize) -> impl Iterator<Item = usize> {
         (self.number - 1..points).step_by(self.of).skip(self.done)
     }
 

@@ -43,7 +43,7 @@ fn joined(column: &Column, values: &[&Value]) -> Value {
         _ if column.greatest && numbers.len() < values.len() => Value::Missing,
         _ if column.greatest => numbers.into_iter().reduce(f64::max).into(),
         _ if numbers.is_empty() => first,
-        _ => Value::Mean(Mean::of(&numbers)),
+        _ => Value::Mean(Mean::from_numbers(&numbers)),
     }
 }
 
@@ -67,11 +67,11 @@ impl Mean {
     /// ```
     /// use softtimers_sim::Mean;
     ///
-    /// let mean = Mean::of(&[4.0, 5.0, 6.0]);
+    /// let mean = Mean::from_numbers(&[4.0, 5.0, 6.0]);
     /// assert_eq!((mean.mean, mean.deviation, mean.seeds), (5.0, Some(1.0), 3));
     /// assert!((mean.interval.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
     /// ```
-    pub fn of(numbers: &[f64]) -> Self {
+    pub fn from_numbers(numbers: &[f64]) -> Self {
         // Computed from the differences to one of them, so that a large mean does not cost digits of the
         // spread.
         let count = numbers.len() as f64;
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn a_mean_has_the_interval_of_students_t() {
-        let mean = Mean::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let mean = Mean::from_numbers(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!((mean.mean, mean.seeds), (3.0, 5));
         assert!((mean.deviation.unwrap() - 2.5_f64.sqrt()).abs() < 1e-12);
         assert!((mean.interval.unwrap() - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-9);
-        assert_eq!(Mean::of(&[7.0]), Mean { mean: 7.0, deviation: None, interval: None, seeds: 1 });
+        assert_eq!(Mean::from_numbers(&[7.0]), Mean { mean: 7.0, deviation: None, interval: None, seeds: 1 });
         // A spread far below the mean keeps its digits.
-        let large = Mean::of(&[1e15, 1e15 + 2.0]);
+        let large = Mean::from_numbers(&[1e15, 1e15 + 2.0]);
         assert_eq!((large.mean, large.deviation.map(f64::round)), (1e15 + 1.0, Some(1.0)));
     }
 
@@ -135,7 +135,7 @@ mod tests {
         for seeds in [3, 20] {
             let holds = (0..4_000).filter(|_| {
                 let numbers: Vec<f64> = (0..seeds).map(|_| normal()).collect();
-                let found = Mean::of(&numbers);
+                let found = Mean::from_numbers(&numbers);
                 (found.mean - 6.0).abs() <= found.interval.unwrap()
             });
             let share = holds.count() as f64 / 4_000.0;
@@ -151,7 +151,11 @@ mod tests {
         let found = summed(&columns, &[row("a", Some(1.0)), row("b", None), row("b", Some(2.0))]).unwrap();
         assert_eq!(found[0][0], "b 2, a 1".into());
         assert_eq!(found[0][1], Value::Count(5));
-        assert_eq!(found[0][2], Value::Mean(Mean::of(&[1.0, 2.0])), "a seed without a value is left out");
+        assert_eq!(
+            found[0][2],
+            Value::Mean(Mean::from_numbers(&[1.0, 2.0])),
+            "a seed without a value is left out"
+        );
         let words = [vec![vec![Value::Missing]], vec![vec!["a".into()]]];
         assert_eq!(summed(&columns[..1], &words).unwrap()[0][0], "- 1, a 1".into());
         let greatest = [Column::new("settled", "").greatest()];

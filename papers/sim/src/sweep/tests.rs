@@ -180,7 +180,7 @@ fn a_mean_is_that_of_its_seeds_run_one_by_one() {
     let found = run(&seeded(seeds(5)), Part::default(), 2).0;
     let one_by_one = (7..12).map(|seed| run(&seeded(Runs::from(seed)), Part::default(), 1).0);
     let drawn: Vec<f64> = one_by_one.map(|found| found[1].rows[0][1].number().unwrap()).collect();
-    assert_eq!(found[1].rows[0][1], Value::Mean(crate::Mean::of(&drawn)));
+    assert_eq!(found[1].rows[0][1], Value::Mean(crate::Mean::from_numbers(&drawn)));
     assert_eq!(found[1].seeds, 5);
 }
 

@@ -3,7 +3,7 @@
 //! Numbers are decimals, added up exactly, so that a range has the values that one would type.
 
 /// The most values of one range.
-const MOST: u128 = 100_000;
+const MOST_POINTS: u128 = 100_000;
 
 /// Returns the values of `FROM..TO:STEP`, or of `FROM..TO` in steps of one; `None` if it is not a range.
 ///
@@ -19,16 +19,16 @@ const WRITTEN: &str = "a range is FROM..TO or FROM..TO:STEP, such as 1..10 or 20
 
 fn spread(from: &str, rest: &str) -> Option<Vec<String>> {
     let (to, step) = rest.split_once(':').map_or((rest, None), |(to, step)| (to, Some(step)));
-    let (from, to) = (Number::of(from)?, Number::of(to)?);
+    let (from, to) = (Number::from_text(from)?, Number::from_text(to)?);
     let step = match step {
-        Some(step) => Number::of(step)?,
+        Some(step) => Number::from_text(step)?,
         None => Number { digits: 1, decimals: 0, unit: from.unit },
     };
     let decimals = from.decimals.max(to.decimals).max(step.decimals);
     let [first, last, by] = [&from, &to, &step].map(|number| number.at(decimals));
     let (first, last, by) = (first?, last?, by?);
     let is_of_one_unit = from.unit == to.unit && from.unit == step.unit;
-    if !is_of_one_unit || by == 0 || first > last || (last - first) / by >= MOST {
+    if !is_of_one_unit || by == 0 || first > last || (last - first) / by >= MOST_POINTS {
         return None;
     }
     let one = 10_u128.checked_pow(decimals)?;
@@ -49,7 +49,7 @@ struct Number<'a> {
 }
 
 impl<'a> Number<'a> {
-    fn of(text: &'a str) -> Option<Self> {
+    fn from_text(text: &'a str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));

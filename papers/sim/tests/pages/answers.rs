@@ -69,7 +69,7 @@ pub(super) fn readings() -> String {
                 let changes = pairs.iter().map(|(one, next)| {
                     100.0 * (number(&next[trace], column) / number(&one[trace], column) - 1.0)
                 });
-                Mean::of(&changes.collect::<Vec<_>>())
+                Mean::from_numbers(&changes.collect::<Vec<_>>())
             };
             let traces = 0..pairs[0].0.len();
             let most = traces

@@ -42,7 +42,8 @@ pub(super) fn bursts() -> String {
             let row = rows("hip", &flags, seed, 1).remove(0);
             100.0 * number(&row, "unsuccessful") / number(&row, "polls")
         };
-        let Mean { mean, interval, .. } = Mean::of(&(1..=u64::from(SEEDS)).map(of_seed).collect::<Vec<_>>());
+        let Mean { mean, interval, .. } =
+            Mean::from_numbers(&(1..=u64::from(SEEDS)).map(of_seed).collect::<Vec<_>>());
         format!("{mean:.0} ± {:.0}%", interval.unwrap_or(0.0))
     });
     let [dense, default, sparse] = shares;

@@ -23,7 +23,7 @@ const HEAD: f64 = 28.0;
 const HIGH: f64 = 124.0;
 /// CPU µs of a tick: the ends of the scale, which is logarithmic.
 const LEAST: f64 = 0.1;
-const MOST: f64 = 100.0;
+const MOST_CPU: f64 = 100.0;
 
 /// The figures of a cell of the table at each slack, in its order, and those of tokio and the floor.
 struct Panel {
@@ -126,7 +126,7 @@ fn density(cell: &str) -> String {
 
 /// Where so much CPU time lies, from the top of the scale.
 fn height(cpu: f64) -> f64 {
-    let share = (cpu.clamp(LEAST, MOST) / LEAST).log10() / (MOST / LEAST).log10();
+    let share = (cpu.clamp(LEAST, MOST_CPU) / LEAST).log10() / (MOST_CPU / LEAST).log10();
     HIGH * (1.0 - share)
 }
 

@@ -74,7 +74,7 @@ struct Calls {
 
 impl Calls {
     /// Returns the functions of the source; a process has one contender, so one source.
-    fn of<S: Source>() -> &'static Calls {
+    fn from_source<S: Source>() -> &'static Calls {
         static CALLS: OnceLock<Calls> = OnceLock::new();
         CALLS.get_or_init(|| load::<S>().unwrap_or_else(|error| panic!("{}: {error}", S::FILE)))
     }
@@ -126,7 +126,7 @@ impl<S: Source> Contender for Foreign<S> {
     type Handle = Pointer;
 
     fn new(_: usize) -> Self {
-        let calls = *Calls::of::<S>();
+        let calls = *Calls::from_source::<S>();
         // SAFETY: it may be called at any time.
         let set = unsafe { (calls.new)() };
         assert!(!set.is_null(), "no memory");

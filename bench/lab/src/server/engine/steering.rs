@@ -43,7 +43,7 @@ impl Steering {
                 if !is_due {
                     policy.idle(now);
                 }
-                let gone = is_idle && now.saturating_duration_since(*found_at) > PATIENCE;
+                let gone = is_idle && now.saturating_duration_since(*found_at) > LONGEST_IN_VAIN;
                 let found = engine.look(if gone { None } else { Some(Duration::ZERO) })?;
                 engine.count(found);
                 let ended = Monotonic.now();
@@ -102,4 +102,4 @@ fn aggregation(quota: u32) -> Aggregation {
 
 /// Sockets are polled no longer after this time without finding anything, which is also the longest interval between two
 /// polls. It is many times the cost of a wake-up, and short compared with people's pauses.
-const PATIENCE: Duration = Duration::from_millis(1);
+const LONGEST_IN_VAIN: Duration = Duration::from_millis(1);

@@ -15,7 +15,7 @@ fn served<T: Send>(
     ports: usize,
     clients: impl FnOnce(&[SocketAddr]) -> T + Send,
 ) -> (T, ServerStats) {
-    let site = Site::of(&FILE);
+    let site = Site::from_file(&FILE);
     let listeners: Vec<TcpListener> =
         (1..=ports).map(|number| TcpListener::bind(format!("127.0.0.{number}:0")).unwrap()).collect();
     let addresses: Vec<SocketAddr> = listeners.iter().map(|one| one.local_addr().unwrap()).collect();
@@ -96,7 +96,7 @@ fn a_polling_server_sleeps_when_the_load_has_gone() {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         for _ in 0..PAUSES {
             stream.write_all(b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-            let mut answer = vec![0; Site::of(&FILE).bytes(Answer::Kept).len()];
+            let mut answer = vec![0; Site::from_file(&FILE).bytes(Answer::Kept).len()];
             stream.read_exact(&mut answer).unwrap();
             // Asleep for longer than it polls.
             let nothing = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -166,7 +166,7 @@ fn many_requests_at_once_are_all_answered_also_if_they_fill_the_room_evenly() {
             let mut stream = TcpStream::connect(addresses[0]).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             let mut sent = stream.try_clone().unwrap();
-            let mut answers = vec![0; 1_024 * Site::of(&FILE).bytes(Answer::Kept).len()];
+            let mut answers = vec![0; 1_024 * Site::from_file(&FILE).bytes(Answer::Kept).len()];
             std::thread::scope(|scope| {
                 scope.spawn(move || sent.write_all(&b"GET /file HTTP/1.1\r\nHost: hh\r\n\r\n".repeat(1_024)));
                 stream.read_exact(&mut answers).is_ok()
@@ -180,7 +180,7 @@ fn many_requests_at_once_are_all_answered_also_if_they_fill_the_room_evenly() {
 #[test]
 fn who_comes_while_another_has_much_to_ask_has_his_turn() {
     const MANY: usize = 100;
-    let site = Site::of(b"content");
+    let site = Site::from_file(b"content");
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let mut engine = Engine::new(&site, &listeners, None::<&UnixStream>).unwrap();
     let mut many = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();

@@ -107,7 +107,7 @@ impl Answer {
 }
 
 /// Returns the programs that these trials are of: busy ones by their batches, then idle ones.
-pub(super) fn of(cells: &[Cell]) -> Vec<Program> {
+pub(super) fn from_cells(cells: &[Cell]) -> Vec<Program> {
     let mut kinds: Vec<_> = cells.iter().map(|cell| (cell.busy, cell.echo_batch)).collect();
     kinds.sort_by_key(|&(busy, batch)| (busy == Load::None, batch));
     kinds.dedup();

@@ -40,7 +40,7 @@ impl Command for Doctor {
         let [pacing, by_batch] = [self.trials(), self.of_batches()].map(blank);
         DoctorReport {
             features: features::blank(),
-            programs: programs::of(&[&pacing[..], &by_batch].concat()),
+            programs: programs::from_cells(&[&pacing[..], &by_batch].concat()),
             pacing,
             by_batch,
             ..DoctorReport::default()
@@ -58,7 +58,7 @@ impl Command for Doctor {
         let mut notes = Notes::default();
         let pacing = compare(self, &mut notes, interrupt)?;
         let by_batch = decide(self, &mut notes, interrupt)?;
-        let programs = programs::of(&[&pacing[..], &by_batch].concat());
+        let programs = programs::from_cells(&[&pacing[..], &by_batch].concat());
         let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
         let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
         let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));

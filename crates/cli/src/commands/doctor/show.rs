@@ -318,7 +318,7 @@ mod tests {
         }
         };
         let by_batch = by_batch(|name, held| cell(name, Load::Echo, held));
-        let programs = programs::of(&[&pacing[..], &by_batch].concat());
+        let programs = programs::from_cells(&[&pacing[..], &by_batch].concat());
         let verdict::Verdict { sentences, remarks } = verdict::judge(&costs, &programs, &pacing, false);
         let report = DoctorReport {
             useful_range: super::super::range::useful(&costs, Some(&times())),

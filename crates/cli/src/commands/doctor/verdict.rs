@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn judged(cells: &[Cell], inconclusive: bool) -> Verdict {
-        judge(&Costs::default(), &programs::of(cells), cells, inconclusive)
+        judge(&Costs::default(), &programs::from_cells(cells), cells, inconclusive)
     }
 
     /// The sentences and the remarks.

@@ -18,8 +18,7 @@ use softtimers_measure::units::{self, SendRate, show_duration};
 
 use super::engine::{EngineArgs, PACING, TRAFFIC};
 use crate::address;
-use crate::args::any_seed;
-use crate::args::{EndArgs, datagram_size};
+use crate::args::{EndArgs, any_seed, datagram_size, typed};
 use crate::commands::traffic_page::{Page, PageArgs};
 use crate::run::output::Output;
 
@@ -199,7 +198,8 @@ impl SendArgs {
             (SendWay::Txtime, _) => "--timer kernel",
         };
         Err(Failure::usage(format_args!(
-            "--send-via {asked}: allowed with {allowed}; here it is {way}: {why}"
+            "--send-via {}: allowed with {allowed}; here it is {way}: {why}",
+            typed(asked)
         )))
     }
 
@@ -280,7 +280,8 @@ impl SendArgs {
     fn phase(&self, seed: u64) -> Result<Phase, Failure> {
         if let Some(phase) = self.phase.filter(|_| self.flows == 1) {
             return Err(Failure::usage(format_args!(
-                "--phase {phase}: one flow has none; allowed with --flows 2 or more"
+                "--phase {}: one flow has none; allowed with --flows 2 or more",
+                typed(phase)
             )));
         }
         Ok(match self.phase.unwrap_or_default() {
@@ -348,16 +349,6 @@ pub(crate) enum PhaseName {
     Random,
 }
 
-impl fmt::Display for PhaseName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PhaseName::Spread => "spread",
-            PhaseName::Together => "together",
-            PhaseName::Random => "random",
-        })
-    }
-}
-
 /// The ways in which datagrams reach the kernel.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendWay {
@@ -371,18 +362,6 @@ pub(crate) enum SendWay {
     Segment,
     /// Ahead of their times, which a queue of the kernel keeps (SO_TXTIME; as --timer kernel)
     Txtime,
-}
-
-impl fmt::Display for SendWay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SendWay::Auto => "auto",
-            SendWay::Sendto => "sendto",
-            SendWay::Sendmmsg => "sendmmsg",
-            SendWay::Segment => "segment",
-            SendWay::Txtime => "txtime",
-        })
-    }
 }
 
 /// The most datagrams of all flows in a row.

@@ -80,7 +80,7 @@ impl Command for Noise {
             None
         };
         drop((kept, progress));
-        let shown = |phases: &Phases| ClassReport::of(phases, self);
+        let shown = |phases: &Phases| ClassReport::from_phases(phases, self);
         let report = NoiseReport {
             calibrated_ns: calibrated,
             ordinary: shown(&ordinary),

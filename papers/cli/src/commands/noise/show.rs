@@ -85,7 +85,7 @@ impl NoiseReport {
 }
 
 impl ClassReport {
-    pub(super) fn of(measured: &Phases, plan: &Noise) -> Self {
+    pub(super) fn from_phases(measured: &Phases, plan: &Noise) -> Self {
         let Some(phases) = noise::Phases::new(measured.nanos().map(|nanos| (nanos, 1))) else {
             return ClassReport::default();
         };

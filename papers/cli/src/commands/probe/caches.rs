@@ -10,7 +10,7 @@ pub(super) struct Caches(Vec<[Result<MissCounter, String>; 3]>);
 
 impl Caches {
     /// Starts counting on the CPUs that support it.
-    pub(super) fn of(processors: impl Iterator<Item = u32>) -> Self {
+    pub(super) fn count_on(processors: impl Iterator<Item = u32>) -> Self {
         let counter =
             |cpu| Cache::ALL.map(|cache| MissCounter::open(cpu, cache).map_err(|why| why.to_string()));
         Caches(processors.map(counter).collect())

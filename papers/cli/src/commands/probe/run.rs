@@ -37,11 +37,11 @@ impl Command for KernelProbe {
     }
 
     fn config(&self) -> ProbeConfig {
-        ProbeConfig::of(self)
+        ProbeConfig::from_plan(self)
     }
 
     fn header(&self) -> String {
-        header(&ProbeConfig::of(self))
+        header(&ProbeConfig::from_plan(self))
     }
 
     fn example(&self) -> ProbeReport {
@@ -54,7 +54,7 @@ impl Command for KernelProbe {
         let mut series = self.series.as_ref().map(SeriesPage::open).transpose()?;
         let (mut probe, per_trigger) = attach(self)?;
         run.watch();
-        let caches = Caches::of((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
+        let caches = Caches::count_on((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
         probe.restart().map_err(failure)?;
         let begun = Monotonic.now();
         let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
@@ -67,7 +67,7 @@ impl Command for KernelProbe {
         let missed = caches.counted();
 
         let mut report =
-            ProbeReport { command, ..ProbeReport::of(&counter.total(), elapsed, per_trigger, self) };
+            ProbeReport { command, ..ProbeReport::from_counts(&counter.total(), elapsed, per_trigger, self) };
         for (cpu, missed) in report.cpus.iter_mut().zip(missed) {
             cpu.misses = missed;
             let samples = probe.samples(cpu.cpu).map_err(failure)?;

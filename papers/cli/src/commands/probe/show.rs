@@ -27,7 +27,7 @@ pub(crate) struct ProbeConfig {
 }
 
 impl ProbeConfig {
-    pub(super) fn of(plan: &KernelProbe) -> Self {
+    pub(super) fn from_plan(plan: &KernelProbe) -> Self {
         ProbeConfig {
             duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
             cpus: plan.probe.processors.clone(),
@@ -144,14 +144,14 @@ pub(crate) struct SourceReport {
 
 impl ProbeReport {
     /// Reports the counts so far, without intervals one by one.
-    pub(super) fn of(
+    pub(super) fn from_counts(
         stats: &ProbeStats,
         elapsed: Duration,
         per_trigger: Option<[f64; 3]>,
         plan: &KernelProbe,
     ) -> Self {
         let cpus: Vec<_> =
-            stats.processors().map(|processor| CpuReport::of(processor, elapsed, plan)).collect();
+            stats.processors().map(|processor| CpuReport::from_intervals(processor, elapsed, plan)).collect();
         let passed: u64 = cpus.iter().map(|cpu| cpu.interval_ns.count + cpu.idle.interval_ns.count).sum();
         let time = elapsed.as_nanos() as f64 * cpus.len() as f64;
         let [low, median, high] = per_trigger.map_or([None; 3], |interval| interval.map(Some));
@@ -179,7 +179,7 @@ impl ProbeReport {
                 .probe
                 .sources
                 .iter()
-                .map(|&source| SourceReport::of(source, &Counted::default(), 0))
+                .map(|&source| SourceReport::from_counted(source, &Counted::default(), 0))
                 .collect(),
             ..CpuReport::default()
         });
@@ -204,7 +204,7 @@ impl From<(&'static str, Result<(), &str>)> for TracepointReport {
 }
 
 impl CpuReport {
-    fn of(processor: &ProcessorIntervals, elapsed: Duration, plan: &KernelProbe) -> Self {
+    fn from_intervals(processor: &ProcessorIntervals, elapsed: Duration, plan: &KernelProbe) -> Self {
         let busy = processor.busy();
         let sources = plan.probe.sources.iter();
         CpuReport {
@@ -218,7 +218,7 @@ impl CpuReport {
                 interval_ns: distribution(&processor.idle),
             },
             sources: sources
-                .map(|&source| SourceReport::of(source, processor.ended_by(source), busy.count))
+                .map(|&source| SourceReport::from_counted(source, processor.ended_by(source), busy.count))
                 .collect(),
             ..CpuReport::default()
         }
@@ -238,7 +238,7 @@ impl CpuReport {
 }
 
 impl SourceReport {
-    fn of(source: Source, counted: &Counted, all: u64) -> Self {
+    fn from_counted(source: Source, counted: &Counted, all: u64) -> Self {
         SourceReport {
             name: source.name(),
             share: share(counted.count, all),

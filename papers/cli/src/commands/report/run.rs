@@ -59,7 +59,7 @@ impl Command for WrittenReport {
             }
             None => self.make(run)?,
         };
-        let findings = Findings::of(&self.config.sections, &runs);
+        let findings = Findings::from_runs(&self.config.sections, &runs);
         let inconclusive = ended.or_else(|| findings.doubts());
         Ok(Outcome { inconclusive, ..Outcome::of(findings) })
     }

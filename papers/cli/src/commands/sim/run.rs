@@ -44,7 +44,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
             // than the process with an empty file.
             let plan = SimPlan::new(args)?;
             let interrupt = Interrupt::listen_each().map_err(not_heard)?;
-            carry_out(&mut Simulation::of(plan, interrupt)?)
+            carry_out(&mut Simulation::from_plan(plan, interrupt)?)
         }
     }
 }
@@ -135,7 +135,7 @@ impl Command for Simulation {
 }
 
 impl Simulation {
-    fn of(plan: SimPlan, interrupt: Interrupt) -> Result<Self, Failure> {
+    fn from_plan(plan: SimPlan, interrupt: Interrupt) -> Result<Self, Failure> {
         let goes_on = |time| {
             thread::park_timeout(time);
             Ok(!interrupt.arrived())

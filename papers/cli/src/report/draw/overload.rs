@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::finding::{self, Plateau};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
-use super::{curves, linear, log, of, or_lacks, points, times, values, with};
+use super::{curves, linear, log, number_at, or_lacks, points, times, values, with};
 use softtimers_run::page::digits::{digits, percent};
 use softtimers_run::page::figure::{Drawn, Figure, Grid, Series};
 
@@ -49,7 +49,7 @@ pub(crate) fn goodput(runs: &Runs, drawn: &mut Drawn) {
 
 /// Returns the share of a receiver's peak that remains under the highest load, from the drawn points.
 pub(super) fn plateau(found: &Value) -> Option<Plateau> {
-    Plateau::of(&by_load(found, delivered))
+    Plateau::from_points(&by_load(found, delivered))
 }
 
 /// Without loss, the offered rate: some datagrams leave after the end only because a trial has an end.
@@ -60,7 +60,7 @@ fn delivered(point: &Value) -> Option<f64> {
 
 /// Sorts by load, since a sender on a busy machine may reach less for a higher request.
 fn by_load(found: &Value, y: impl Fn(&Value) -> Option<f64>) -> Vec<(f64, f64)> {
-    let mut points = points(rows(found, "points"), of("offered_pps"), y);
+    let mut points = points(rows(found, "points"), number_at("offered_pps"), y);
     points.sort_by(|one, next| one.0.total_cmp(&next.0));
     points
 }
@@ -75,7 +75,7 @@ pub(crate) fn livelock(runs: &Runs, drawn: &mut Drawn) {
         let title = format!("Figure {name}: {title}");
         let text = "A line for each simulated kernel; hollow marks are the points of the paper.";
         let drawing = |y| Figure::new(title, text, linear("input", "packets/s"), y);
-        let input = of("input_pps");
+        let input = number_at("input_pps");
         if name == "7-1" {
             let [ours, paper] = ["user_share", "paper_user_share"].map(|key| times(100.0, key));
             let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));

@@ -15,7 +15,7 @@ pub(super) const ON_TICKS: Need = Need {
     with: "scheme table-3, all, polling or hip",
     met: |parameters| is_scheme(parameters, &[Scheme::Polling, Scheme::Hip]),
 };
-pub(super) const LONGEST: Need = Need {
+pub(super) const LONGEST_PERIOD: Need = Need {
     with: "scheme table-3, all, polling, hip, hip-soft, delay-bound or another policy of the library",
     met: |parameters| {
         is_scheme(parameters, &[Scheme::Polling, Scheme::Hip, Scheme::HipSoft, Scheme::DelayBound])

@@ -51,7 +51,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     )
     .needs(needs::ON_TICKS),
     Parameter::time("t-max", "longest period (Table 2)", TIME, Duration::from_millis(10))
-        .needs(needs::LONGEST),
+        .needs(needs::LONGEST_PERIOD),
     Parameter::count(
         "unsuccessful",
         "P_U max: empty polls before interrupts are enabled again (Table 2)",

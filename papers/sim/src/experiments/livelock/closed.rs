@@ -30,7 +30,7 @@ pub(crate) struct Closed {
 
 impl Closed {
     /// The closed form of a configuration; one interrupt for each packet if it has interrupts.
-    pub(crate) fn of(config: &Config) -> Self {
+    pub(crate) fn from_config(config: &Config) -> Self {
         let costs = config.costs();
         let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
         let seconds = |time: Duration| time.as_secs_f64() / ticks;

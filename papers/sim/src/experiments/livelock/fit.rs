@@ -109,7 +109,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 }
 
 fn distance_row(of: &str, name: &str, figure: String, residuals: &[f64], scatter: Option<f64>) -> Row {
-    let Distance { points, bias, rms } = Distance::of(residuals);
+    let Distance { points, bias, rms } = Distance::from_residuals(residuals);
     let cells =
         [(points as u64).into(), Value::Missing, Value::Missing, bias.into(), rms.into(), scatter.into()];
     row(of, name, figure, cells)
@@ -239,7 +239,7 @@ mod tests {
             let steps = &Steps::unwatched();
             let trials = Trials { hardware, of, packets, streams: Streams::new(1), steps, done: 0, most: 0 };
             let found = trials.residuals(&machine, None).unwrap();
-            let Distance { points, bias, rms } = Distance::of(&found);
+            let Distance { points, bias, rms } = Distance::from_residuals(&found);
             let wanted = format!("{} left out,{points},,,{bias},{rms},{}", one.figure, one.scatter);
             assert!(kept.contains(&wanted), "{}: {wanted}: softtimers sim livelock-fit --out FILE", one.name);
             compared += 1;

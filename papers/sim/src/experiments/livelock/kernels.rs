@@ -61,7 +61,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let recording = parameters.trace("trace");
     // The closed form knows neither the limit on CPU time nor bursts.
     let closed = (config.limit.is_none() && recording.is_none())
-        .then(|| Closed::of(&config).output(config.rate as f64));
+        .then(|| Closed::from_config(&config).output(config.rate as f64));
     let router = match recording {
         Some(recording) => Router::of_recording(config, recording),
         None => Router::new(config, streams),

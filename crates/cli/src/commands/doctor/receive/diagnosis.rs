@@ -33,7 +33,7 @@ pub(super) fn diagnose(before: &Snapshot, after: &Snapshot, span: Duration) -> R
 fn state(report: &ReceiveReport, wasted: u64, delivered: u64) -> State {
     let receiving = report.busiest().map_or(0.0, Cpu::receiving);
     let is_squeezed = report.cpus.iter().any(|cpu| cpu.squeezed > 0);
-    match (report.lost > 0, receiving >= MOST) {
+    match (report.lost > 0, receiving >= MOST_OF_A_CPU) {
         (true, true) => State::Livelock,
         (true, false) if receiving >= HALF && wasted > delivered => State::Livelock,
         (true, false) => State::Losing,
@@ -249,7 +249,7 @@ fn sockets(before: &Snapshot, after: &Snapshot) -> Vec<Socket> {
 }
 
 /// A CPU that receives for most of its time has nothing left for programs.
-const MOST: f64 = 0.9;
+const MOST_OF_A_CPU: f64 = 0.9;
 const HALF: f64 = 0.5;
 /// Sockets that a sentence names.
 const PORTS: usize = 3;

@@ -53,7 +53,7 @@ impl Application {
         let mut random = Random::stream(seed, 0);
         let mut timer = || {
             let period =
-                SHORTEST + Duration::from_nanos(random.below((LONGEST - SHORTEST).as_nanos() as u64));
+                SHORTEST + Duration::from_nanos(random.below((LONGEST_SLEEP - SHORTEST).as_nanos() as u64));
             (period, Duration::from_nanos(random.below(period.as_nanos() as u64)))
         };
         Application { timers: (0..count).map(|_| timer()).collect() }
@@ -145,4 +145,4 @@ pub(super) fn slack(hz: NonZeroU32) -> Duration {
 
 /// Longer than the tick of any measured rate except the slowest, and short enough for several timers in each turn.
 const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);

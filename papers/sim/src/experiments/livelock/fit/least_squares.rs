@@ -44,7 +44,7 @@ pub(super) fn minimise(
     let mut last = None;
     for _ in 0..iterations {
         let jacobian = jacobian(variables, &at, &found, residuals)?;
-        let normal = last.insert(Normal::of(&jacobian, &found));
+        let normal = last.insert(Normal::from_jacobian(&jacobian, &found));
         let before = squares(&found);
         let mut better = None;
         for _ in 0..TRIES {
@@ -122,7 +122,7 @@ struct Normal {
 }
 
 impl Normal {
-    fn of(jacobian: &[Vec<f64>], found: &[f64]) -> Self {
+    fn from_jacobian(jacobian: &[Vec<f64>], found: &[f64]) -> Self {
         let product = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(a, b)| a * b).sum::<f64>();
         let row = |one: &Vec<f64>| jacobian.iter().map(|other| product(one, other)).collect();
         Normal {
@@ -132,7 +132,7 @@ impl Normal {
     }
 
     fn step(&self, damping: f64) -> Option<Vec<f64>> {
-        let factor = Cholesky::of(self.damped(damping))?;
+        let factor = Cholesky::from_matrix(self.damped(damping))?;
         Some(factor.solve(&self.gradient).iter().map(|step| -step).collect())
     }
 
@@ -150,7 +150,9 @@ impl Normal {
         let moving = (0..variables.len()).filter(|&index| self.matrix[index][index] > 0.0).count();
         let free = found.len().saturating_sub(moving).max(1);
         let variance = squares(found) / free as f64;
-        let Some(factor) = Cholesky::of(self.damped(0.0)) else { return vec![None; variables.len()] };
+        let Some(factor) = Cholesky::from_matrix(self.damped(0.0)) else {
+            return vec![None; variables.len()];
+        };
         let error = |(index, variable): (usize, &Variable)| {
             let mut unit = vec![0.0; variables.len()];
             unit[index] = 1.0;
@@ -166,7 +168,7 @@ struct Cholesky(Vec<Vec<f64>>);
 
 impl Cholesky {
     /// None of a matrix that is not positive definite.
-    fn of(mut matrix: Vec<Vec<f64>>) -> Option<Self> {
+    fn from_matrix(mut matrix: Vec<Vec<f64>>) -> Option<Self> {
         for row in 0..matrix.len() {
             for column in 0..=row {
                 let known: f64 = (0..column).map(|at| matrix[row][at] * matrix[column][at]).sum();

@@ -81,7 +81,7 @@ pub(super) struct Distance {
 
 impl Distance {
     /// The figures of at least one residual.
-    pub(super) fn of(residuals: &[f64]) -> Self {
+    pub(super) fn from_residuals(residuals: &[f64]) -> Self {
         let mean = |sum: f64| sum / residuals.len().max(1) as f64;
         Distance {
             points: residuals.len(),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn bias_has_a_sign_and_rms_has_none() {
-        let found = Distance::of(&[0.1, -0.3]);
+        let found = Distance::from_residuals(&[0.1, -0.3]);
         assert!((found.bias + 0.1).abs() < 1e-12 && (found.rms - 0.05f64.sqrt()).abs() < 1e-12);
         assert_eq!(found.points, 2);
     }

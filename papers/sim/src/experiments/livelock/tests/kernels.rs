@@ -103,7 +103,7 @@ fn batching_helps_and_does_not_save() {
 
 #[test]
 fn dearer_code_livelocks_earlier() {
-    let closed = |percent| Closed::of(&Config { percent, ..kernel(Kernel::Unmodified, 0) });
+    let closed = |percent| Closed::from_config(&Config { percent, ..kernel(Kernel::Unmodified, 0) });
     assert!(closed(150).loss_free() < closed(100).loss_free());
     assert!(closed(150).livelock() < closed(100).livelock());
     for percent in [50, 100, 200] {
@@ -127,21 +127,21 @@ fn the_closed_form_agrees() {
         polled(20, 0),
         Config { to_completion: true, transmit: TransmitPriority::Higher, ..kernel(Kernel::Unmodified, 0) },
     ] {
-        let closed = Closed::of(&config);
+        let closed = Closed::from_config(&config);
         for rate in [2_000, 6_000, 8_000, 10_000] {
             let (form, model) = (closed.output(rate as f64), output(Config { rate, ..config }));
             let off = (form - model).abs();
             assert!(off <= 0.1 * closed.loss_free(), "{config:?}: {form:.0}, {model:.0}");
         }
     }
-    let screend = Closed::of(&with_feedback(polled(10, 0)));
+    let screend = Closed::from_config(&with_feedback(polled(10, 0)));
     assert!((screend.loss_free() / output(with_feedback(polled(10, 8_000))) - 1.0).abs() < 0.1);
 }
 
 /// §6.5. That the modified kernel with polling off is worse than the original is put in by a constant, so it is not asked.
 #[test]
 fn polling_raises_the_loss_free_rate() {
-    let free = |config| Closed::of(&config).loss_free();
+    let free = |config| Closed::from_config(&config).loss_free();
     let [original, polls] = [kernel(Kernel::Unmodified, 0), polled(5, 0)].map(free);
     assert!(original < polls, "{original} {polls}");
 }
