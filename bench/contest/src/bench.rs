@@ -66,8 +66,7 @@ impl Benches {
         plan: impl FnOnce(&Asked) -> Done<E>,
     ) -> ExitCode {
         let bench = self.find(name);
-        let asked =
-            Asked::from_arguments(bench, &sections.iter().map(|section| section.0).collect::<Vec<_>>());
+        let asked = Asked::new(bench, &sections.iter().map(|section| section.0).collect::<Vec<_>>());
         let command = format!("{} {name}", self.command);
         exit(name, plan(&asked).and_then(|effort| asked.run(&command, sections, &effort)))
     }
@@ -180,7 +179,7 @@ fn command(bench: &Bench, sections: &[&'static str]) -> clap::Command {
 
 impl Asked {
     /// Parses the arguments of a bench; invalid ones, and requests for help, end the process as in clap.
-    fn from_arguments(bench: &Bench, sections: &[&'static str]) -> Self {
+    fn new(bench: &Bench, sections: &[&'static str]) -> Self {
         // `cargo bench` adds this to every command line.
         let given = std::env::args().enumerate().filter(|(at, word)| *at == 0 || word != "--bench");
         let matches = command(bench, sections).get_matches_from(given.map(|(_, word)| word));

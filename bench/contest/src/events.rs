@@ -48,7 +48,7 @@ impl<const N: usize> Contests<N> {
     ///
     /// # Errors
     /// As [`contest`].
-    pub fn run_both(rate: Rate, contenders: [Contender; N], time: Duration) -> Done<Option<Self>> {
+    pub fn both(rate: Rate, contenders: [Contender; N], time: Duration) -> Done<Option<Self>> {
         let server = contest(rate, Work::Echo { batch: 4 }, contenders, TURN, time)?;
         let compute = contest(rate, Work::Compute, contenders, TURN, time)?;
         Ok((!server.interrupted && !compute.interrupted).then_some(Contests { server, compute }))

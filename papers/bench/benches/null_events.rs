@@ -51,7 +51,7 @@ fn measure(time: &Duration) -> Done<Vec<Table>> {
     ];
     let mut tables = Vec::new();
     for rate in RATES {
-        let Some(both) = Contests::run_both(Rate::per_second(rate.into())?, contenders, *time)? else {
+        let Some(both) = Contests::both(Rate::per_second(rate.into())?, contenders, *time)? else {
             break;
         };
         let columns = [("events/s", 0), ("by", 0), ("came", 0)];

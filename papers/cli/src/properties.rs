@@ -124,7 +124,7 @@ pub fn sim_sweep(lines: &str) {
 /// that name a file are left out: a file may be anything, even a terminal.
 fn typed(text: &str) {
     if let Ok(part) = text.parse::<Part>() {
-        assert!(part.of(100).all(|point| point < 100));
+        assert!(part.indices(100).all(|point| point < 100));
     }
     if let Ok(precision) = text.parse::<Precision>() {
         assert!(precision.share > 0.0 && precision.share <= 1.0 && !precision.column.is_empty());

@@ -121,10 +121,8 @@ impl Findings {
 
     /// Makes the sections of these names from the runs: a pure function.
     pub(crate) fn from_runs(sections: &[&str], runs: &Runs) -> Self {
-        let sections = sections
-            .iter()
-            .filter_map(|name| catalogue::find(name))
-            .map(|section| Shown::from_section(section, runs));
+        let sections =
+            sections.iter().filter_map(|name| catalogue::find(name)).map(|section| Shown::new(section, runs));
         let sections: Vec<Shown> = sections.collect();
         let count = |state| sections.iter().filter(|section| section.state == state).count();
         Findings {
@@ -147,7 +145,7 @@ impl Shown {
         }
     }
 
-    fn from_section(section: &Section, runs: &Runs) -> Self {
+    fn new(section: &Section, runs: &Runs) -> Self {
         let mut drawn = Drawn::default();
         (section.draw)(runs, &mut drawn);
         drawn.lacks.dedup();

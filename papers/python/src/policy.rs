@@ -88,10 +88,10 @@ fn named(text: &str) -> Result<AnyPolicy, String> {
         }
     }
     let policy = AnyPolicy::new(name, settings).map_err(|error| error.to_string())?;
-    let PolicySettings { quota, time, when_idle } = policy.settings();
-    let is_unused = settings.quota.is_some() > quota.is_some()
-        || settings.time.is_some() > time.is_some()
-        || settings.when_idle.is_some() > when_idle.is_some();
+    let used = policy.settings();
+    let is_unused = (settings.quota.is_some() && used.quota.is_none())
+        || (settings.time.is_some() && used.time.is_none())
+        || (settings.when_idle.is_some() && used.when_idle.is_none());
     if is_unused { Err(format!("{name} does not have all of these settings")) } else { Ok(policy) }
 }
 

@@ -23,7 +23,7 @@ use crate::report::Outcome;
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const WIDTHS: [u32; 2] = [400, 1_200];
 /// Seconds of a colour scheme, after which the browser hangs.
-const LONGEST_VISIT_S: &str = "300";
+const LIMIT_S: &str = "300";
 const SCRIPT: &str = include_str!("shown.js");
 
 /// Looks at every page of a site, in both colour schemes at once; `place` keeps the pages that do so. Skipped without Chromium.
@@ -77,14 +77,7 @@ fn said(browser: &str, site: &Path, pages: &[String], dark: bool, place: &Path) 
     let file = place.join("look.html");
     fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
     let mut chromium = command("timeout", place);
-    chromium.args([
-        LONGEST_VISIT_S,
-        browser,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-    ]);
+    chromium.args([LIMIT_S, browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
     // Its own business is not the site's.
     chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
     // The frame's page is of another origin otherwise, which no script may look at.
@@ -96,7 +89,7 @@ fn said(browser: &str, site: &Path, pages: &[String], dark: bool, place: &Path) 
     chromium.args(["--virtual-time-budget=600000", "--dump-dom"]);
     chromium.arg(format!("file://{}", file.display()));
     let shown = chromium.output().context("cannot start `timeout`")?;
-    ensure!(shown.status.code() != Some(124), "{browser} takes more than {LONGEST_VISIT_S} seconds");
+    ensure!(shown.status.code() != Some(124), "{browser} takes more than {LIMIT_S} seconds");
     let shown = String::from_utf8_lossy(&shown.stdout);
     let said =
         shown.split_once("<pre>").and_then(|(_, rest)| rest.split_once("</pre>")).map(|(said, _)| said);

@@ -86,7 +86,7 @@ impl Listener {
     fn heard(&mut self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         while self.0.recv_batch(&mut self.1).is_ok() {
-            for frame in &self.1 {
+            for frame in self.1.iter() {
                 frame.on_the_wire(&mut |bytes| all.push(bytes.to_vec())).unwrap();
             }
         }

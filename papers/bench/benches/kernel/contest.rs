@@ -73,12 +73,11 @@ pub(crate) fn contest(
         if number % 2 == 1 {
             order.reverse();
         }
-        let mut without = Window::measure_beside(bench, server, programs, &Beside::Nothing)?;
+        let mut without = Window::timed(bench, server, programs, &Beside::Nothing)?;
         for pair in order.chunks(2) {
-            let windows =
-                pair.iter().map(|(_, beside)| Window::measure_beside(bench, server, programs, beside));
+            let windows = pair.iter().map(|(_, beside)| Window::timed(bench, server, programs, beside));
             let windows = windows.collect::<Done<Vec<_>>>()?;
-            let next = Window::measure_beside(bench, server, programs, &Beside::Nothing)?;
+            let next = Window::timed(bench, server, programs, &Beside::Nothing)?;
             for (((name, _), window), beside) in pair.iter().zip(&windows).zip([&without, &next]) {
                 window.put(round, name, beside);
             }
@@ -101,12 +100,7 @@ struct Window {
 }
 
 impl Window {
-    fn measure_beside(
-        bench: &Bench,
-        server: &Server,
-        programs: &mut Programs,
-        beside: &Beside,
-    ) -> Done<Window> {
+    fn timed(bench: &Bench, server: &Server, programs: &mut Programs, beside: &Beside) -> Done<Window> {
         let cpu = bench.server.number() as u32;
         match beside {
             Beside::Nothing => Window::with(cpu, server, || Ok([0; 5])),

@@ -44,7 +44,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for interval in INTERVALS {
         let rate = Rate::every(Duration::from_micros(interval))?;
-        let Some(both) = Contests::run_both(rate, contenders(rate), time)? else { break };
+        let Some(both) = Contests::both(rate, contenders(rate), time)? else { break };
         tables.push(told(interval, &both));
     }
     if let Some(last) = tables.last_mut() {

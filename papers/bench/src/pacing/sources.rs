@@ -55,8 +55,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let Some(all) = together(&contest.rounds, 0) else { return Ok(Vec::new()) };
     let mut table = contest.table("sources", &COLUMNS);
     let met = TriggerState::ALL.into_iter().filter(|&source| all.passed[source] > 0);
-    let removals: Vec<Removal> =
-        met.map(|source| Removal::from_rounds(&contest.rounds, &all, source)).collect();
+    let removals: Vec<Removal> = met.map(|source| Removal::new(&contest.rounds, &all, source)).collect();
     removals.iter().for_each(|removal| table.row(removal.row()));
     let mean = all.intervals.mean().unwrap_or(f64::NAN) / 1e3;
     table.note(format!(
@@ -87,7 +86,7 @@ struct Removal {
 }
 
 impl Removal {
-    fn from_rounds(rounds: &[[Share; CONTENDERS]], all: &Triggers, source: TriggerState) -> Self {
+    fn new(rounds: &[[Share; CONTENDERS]], all: &Triggers, source: TriggerState) -> Self {
         let who = REMOVED.iter().position(|&removed| removed == source).map(|at| at + 1);
         let gaps =
             |who: usize| Estimate::from_values(rounds.iter().filter_map(|round| round[who].gaps.mean()));
@@ -191,9 +190,8 @@ mod tests {
         let rounds = rounds(&[Readiness, SyscallExit, Send, Send, Send, Idle]);
         let all = together(&rounds, 0).unwrap();
         assert_eq!(all.passed.total(), 120);
-        let removals: Vec<_> = [SyscallExit, Send, Readiness, Idle]
-            .map(|source| Removal::from_rounds(&rounds, &all, source))
-            .into();
+        let removals: Vec<_> =
+            [SyscallExit, Send, Readiness, Idle].map(|source| Removal::new(&rounds, &all, source)).into();
         assert_eq!((removals[1].share, removals[3].live.is_none()), (0.5, true));
         for bar in bars(&all, &removals) {
             assert!(bar.figure.contains("`send`") && bar.verdict() == Verdict::Met, "{bar:?}");

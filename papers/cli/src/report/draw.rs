@@ -50,7 +50,7 @@ fn points<'a>(
 }
 
 /// Reads the numbers under a key.
-fn number_at(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
+fn under(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
     move |row| number(row, key)
 }
 

@@ -243,7 +243,7 @@ mod tests {
     fn each_program_has_its_own_answer() {
         let cells = three(Some(16), [1.0, 0.5, 0.4]).chain(three(None, [1.0, 0.8, 0.7]));
         let cells = cells.chain(three(Some(1), [1.0, 1.0, 0.4])).chain(three(Some(4), [1.0, 1.0, 0.4]));
-        let found = of(&cells.collect::<Vec<_>>());
+        let found = from_cells(&cells.collect::<Vec<_>>());
         let batches: Vec<_> = found.iter().map(|one| one.echo_batch).collect();
         assert_eq!(batches, [Some(1), Some(4), Some(16), None]);
         let answers: Vec<_> = found.iter().map(|one| one.answer.unwrap()).collect();
@@ -279,7 +279,7 @@ mod tests {
                 cells.push(cell(method, Some(batch.parse().unwrap()), share, together));
             }
         }
-        let verdict = sentences(&of(&cells));
+        let verdict = sentences(&from_cells(&cells));
         let readme = fs::read_to_string(root.join("README.md")).unwrap().replace("\n> ", " ");
         assert!(readme.contains(&format!(" {verdict}.\n")), "{verdict}");
     }
@@ -289,7 +289,7 @@ mod tests {
         let uneven = |others: f64| {
             let cells = [("soft", 1.0, 0.05), ("loop", others, 0.0), ("timerfd", 0.3, 0.0)];
             let cells = cells.map(|(method, share, together)| cell(method, Some(64), share, together));
-            of(&cells)[0].answer
+            from_cells(&cells)[0].answer
         };
         assert_eq!(uneven(0.3), Some(Answer::SofttimersUneven));
         assert_eq!(uneven(1.0), Some(Answer::ClockCheck));
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn where_nothing_of_ours_pays_it_is_said_first() {
-        let told = |shares| sentences(&of(&three(Some(1), shares).collect::<Vec<_>>()));
+        let told = |shares| sentences(&from_cells(&three(Some(1), shares).collect::<Vec<_>>()));
         assert!(
             told([1.0, 1.0, 1.0]).starts_with("You do not need softtimers for one flow on this machine. For")
         );
@@ -309,7 +309,7 @@ mod tests {
     fn only_an_idle_loop_is_told_to_spin() {
         let with_spin = |batch| {
             let cells = three(batch, [0.5, 0.5, 0.5]).chain([cell("spin", batch, 1.0, 0.0)]);
-            of(&cells.collect::<Vec<_>>())[0].answer
+            from_cells(&cells.collect::<Vec<_>>())[0].answer
         };
         assert_eq!(with_spin(None), Some(Answer::Spin));
         assert_eq!(with_spin(Some(4)), Some(Answer::Nothing));
@@ -319,7 +319,7 @@ mod tests {
     fn a_program_without_its_trials_has_no_answer() {
         let missing =
             Cell { not_made: Some("interrupted".to_owned()), ..cell("soft", Some(4), f64::NAN, 0.0) };
-        let found = of(&[vec![missing], three(Some(4), [1.0, 1.0, 1.0]).skip(1).collect()].concat());
+        let found = from_cells(&[vec![missing], three(Some(4), [1.0, 1.0, 1.0]).skip(1).collect()].concat());
         assert_eq!((found[0].answer, sentences(&found)), (None, String::new()));
     }
 }

@@ -98,14 +98,13 @@ impl Stats for ProbeStats {
     }
 
     fn figures(&self, time: Duration) -> SecondReport {
-        let cpus: Vec<_> =
-            self.processors().map(|processor| CpuSecond::from_intervals(processor, time)).collect();
+        let cpus: Vec<_> = self.processors().map(|processor| CpuSecond::new(processor, time)).collect();
         SecondReport { intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(), cpus }
     }
 }
 
 impl CpuSecond {
-    fn from_intervals(processor: &ProcessorIntervals, time: Duration) -> Self {
+    fn new(processor: &ProcessorIntervals, time: Duration) -> Self {
         let busy = processor.busy();
         let sources = Source::ALL.into_iter().filter(|&source| processor.ended_by(source).count > 0);
         CpuSecond {

@@ -158,7 +158,7 @@ impl Simulation {
 impl Shared {
     fn sweep(self: &Arc<Self>, interrupt: &Interrupt) -> Result<(), Ended> {
         let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
-        let points = part.of(sweep.points()).count() as u64;
+        let points = part.indices(sweep.points()).count() as u64;
         let thousandths = 1_000 * points * u64::from(sweep.runs().seeds.get());
         let shared = Arc::clone(self);
         let _progress = Progress::parts(sweep.experiment().name, thousandths, move || shared.watch.done());

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
-use super::{Cell, GREY, curves, linear, log, number_at, or_lacks, table};
+use super::{Cell, GREY, curves, linear, log, or_lacks, table, under};
 use softtimers_run::page::axis::{Axis, Scale};
 use softtimers_run::page::figure::{Drawn, Figure, Mark, Series};
 
@@ -18,8 +18,8 @@ pub(crate) fn table_3(runs: &Runs, drawn: &mut Drawn) {
         linear("overhead", "µs per packet"),
         log("delay", "µs"),
     );
-    let ours = (&number_at("overhead_us") as _, &number_at("delay_us") as _);
-    let paper = (&number_at("paper_overhead_us") as _, &number_at("paper_delay_us") as _);
+    let ours = (&under("overhead_us") as _, &under("delay_us") as _);
+    let paper = (&under("paper_overhead_us") as _, &under("paper_delay_us") as _);
     let marks = curves(all, "scheme", str::to_owned, ours, Some(paper)).into_iter();
     // The traces of a scheme have no order.
     let alone = |mark| if mark == Mark::Line { Mark::Points } else { mark };
@@ -58,7 +58,7 @@ pub(crate) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
             let x = Axis::new(key, "factor", Scale::Linear);
             let figure =
                 Figure::new(format!("{name} by {key}"), format!("A line for each trace; {what}."), x, axis);
-            let lines = curves(all, "source", str::to_owned, (&number_at(key), &number_at(y)), None);
+            let lines = curves(all, "source", str::to_owned, (&under(key), &under(y)), None);
             drawn.figure(figure.with([middle(all, y)]).with(lines));
         }
     }

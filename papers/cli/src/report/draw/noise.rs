@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
-use super::{Cell, Column, Get, cell, log, number_at, or_lacks, percentile, points, shown, times};
+use super::{Cell, Column, Get, cell, log, or_lacks, percentile, points, shown, times, under};
 use softtimers_run::page::axis::{Axis, Scale};
 use softtimers_run::page::figure::{Drawn, Figure, Grid, Mark, Series};
 
@@ -24,7 +24,7 @@ pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
         percentile("phases"),
         log("duration", "ms"),
     );
-    drawn.figure(phases.with(lines("cdf", &number_at("share"), &times(1e-6, "ns"))));
+    drawn.figure(phases.with(lines("cdf", &under("share"), &times(1e-6, "ns"))));
     let longer = Figure::new(
         "Phases that take longer",
         "The share of phases that take longer than a multiple of the median.",
@@ -33,9 +33,9 @@ pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
     // The paper's Pentium 4: one phase in a hundred takes 1.6 times as long.
     let paper = Series::of(Mark::Paper, 0, "periodic timers, P4 2.8 GHz", [(1.6, 0.01)]);
-    drawn.figure(longer.with(lines("survival", &number_at("times"), &number_at("share"))).with([paper]));
+    drawn.figure(longer.with(lines("survival", &under("times"), &under("share"))).with([paper]));
     let model = or_lacks(runs.only("sim-noise"), drawn).map(|found| {
-        let model = points(rows(found, "rows"), number_at("nodes"), number_at("slowdown"));
+        let model = points(rows(found, "rows"), under("nodes"), under("slowdown"));
         Series::line(2, "1% of phases 1.6 times as long, simulated", model)
     });
     let job = Figure::new(
@@ -44,7 +44,7 @@ pub(crate) fn draw(runs: &Runs, drawn: &mut Drawn) {
         log("nodes", "count"),
         log("slowdown", "times"),
     );
-    let here = lines("slowdown", &number_at("nodes"), &number_at("factor")).into_iter();
+    let here = lines("slowdown", &under("nodes"), &under("factor")).into_iter();
     let here = here.map(|line| Series { name: format!("this machine, {}", line.name), ..line });
     drawn.figure(job.with(here).with(model));
     causes(classes(), drawn);
@@ -93,7 +93,7 @@ pub(crate) fn overhead(runs: &Runs, drawn: &mut Drawn) {
         };
         if all.iter().any(|row| WAYS.iter().any(|way| of_way(row, way.2).is_some())) {
             let lines = WAYS.iter().map(|&(at, name, way)| {
-                let points = points(all, number_at("hz"), |row| of_way(row, way));
+                let points = points(all, under("hz"), |row| of_way(row, way));
                 Series::line(at, name, points).unless(runs.unfit("rates"))
             });
             let y = Axis::new(*name, *unit, scale.clone());

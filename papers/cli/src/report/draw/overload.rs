@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::finding::{self, Plateau};
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
-use super::{curves, linear, log, number_at, or_lacks, points, times, values, with};
+use super::{curves, linear, log, or_lacks, points, times, under, values, with};
 use softtimers_run::page::digits::{digits, percent};
 use softtimers_run::page::figure::{Drawn, Figure, Grid, Series};
 
@@ -60,7 +60,7 @@ fn delivered(point: &Value) -> Option<f64> {
 
 /// Sorts by load, since a sender on a busy machine may reach less for a higher request.
 fn by_load(found: &Value, y: impl Fn(&Value) -> Option<f64>) -> Vec<(f64, f64)> {
-    let mut points = points(rows(found, "points"), number_at("offered_pps"), y);
+    let mut points = points(rows(found, "points"), under("offered_pps"), y);
     points.sort_by(|one, next| one.0.total_cmp(&next.0));
     points
 }
@@ -75,13 +75,13 @@ pub(crate) fn livelock(runs: &Runs, drawn: &mut Drawn) {
         let title = format!("Figure {name}: {title}");
         let text = "A line for each simulated kernel; hollow marks are the points of the paper.";
         let drawing = |y| Figure::new(title, text, linear("input", "packets/s"), y);
-        let input = number_at("input_pps");
+        let input = under("input_pps");
         if name == "7-1" {
             let [ours, paper] = ["user_share", "paper_user_share"].map(|key| times(100.0, key));
             let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));
             drawn.figure(drawing(linear("CPU left to a user", "%")).with(lines));
         } else {
-            let [ours, paper] = ["output_pps", "paper_pps"].map(of);
+            let [ours, paper] = ["output_pps", "paper_pps"].map(under);
             let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));
             let drawing = drawing(linear("output", "packets/s")).with(lines);
             drawn.findings.extend(finding::retained(&drawing));

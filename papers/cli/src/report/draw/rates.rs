@@ -6,7 +6,7 @@ use super::super::finding;
 use super::super::saved::Runs;
 use super::super::value::{number, rows, text};
 use super::{
-    Cell, curves, linear, log, micros, nanos, number_at, or_lacks, points, shown, table, times, values, with,
+    Cell, curves, linear, log, micros, nanos, or_lacks, points, shown, table, times, under, values, with,
 };
 use softtimers_run::page::figure::{Drawn, Figure, Mark, Series};
 
@@ -23,12 +23,11 @@ pub(crate) fn pacing(runs: &Runs, drawn: &mut Drawn) {
         x(),
         linear("mean gap", "µs"),
     );
-    let (ours, paper) =
-        ((&burst as _, &number_at("mean_us") as _), (&burst as _, &number_at("paper_us") as _));
+    let (ours, paper) = ((&burst as _, &under("mean_us") as _), (&burst as _, &under("paper_us") as _));
     drawn.figure(mean.with(curves(all, "target_ns", named, ours, Some(paper))));
     let title = "Standard deviation of the gaps (Tables VIII and IX)";
     let spread = Figure::new(title, evenness(all), x(), linear("standard deviation", "µs"));
-    drawn.figure(spread.with(curves(all, "target_ns", named, (&burst, &number_at("stddev_us")), None)));
+    drawn.figure(spread.with(curves(all, "target_ns", named, (&burst, &under("stddev_us")), None)));
     drawn.note("The bodies of both tables are lost; the paper's text says of them: 40 µs held at a burst interval of 12 µs and 65.9 µs at 35 µs, 60 µs held up to 30 µs, and deviations of 30 to 35 µs. The times of trigger states were fitted to these words, the 65.9 µs among them.");
 }
 
@@ -36,7 +35,7 @@ pub(crate) fn pacing(runs: &Runs, drawn: &mut Drawn) {
 fn evenness(all: &[Value]) -> String {
     let falls = |target: &String| {
         let mut points =
-            points(with(all, "target_ns", target), |row| micros(row, "burst_ns"), number_at("stddev_us"));
+            points(with(all, "target_ns", target), |row| micros(row, "burst_ns"), under("stddev_us"));
         points.sort_by(|one, next| one.0.total_cmp(&next.0));
         points.first().zip(points.last()).is_some_and(|(first, last)| last.1 < 0.9 * first.1)
     };
@@ -88,7 +87,7 @@ pub(crate) fn deadline(runs: &Runs, drawn: &mut Drawn) {
 pub(crate) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-slowstart"), drawn) else { return };
     let all = rows(found, "rows");
-    let packets = number_at("packets");
+    let packets = under("packets");
     let mut time = Figure::new(
         "Response time by the length of the answer (Tables X and XI)",
         "Slow start with delayed ACKs and a start at the known rate of the path, at a round-trip time of 100 ms.",
@@ -97,7 +96,7 @@ pub(crate) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     );
     for (way, key, first) in [("slow start", "delayed_acks_s", 0), ("paced", "paced_s", 1)] {
         let named = |rate: &str| format!("{way}, {rate} Mbit/s");
-        let lines = curves(all, "mbit_per_s", named, (&packets, &number_at(key)), None).into_iter();
+        let lines = curves(all, "mbit_per_s", named, (&packets, &under(key)), None).into_iter();
         time.series.extend(lines.map(|line| Series { colour: 2 * line.colour + first, ..line }));
     }
     drawn.findings.extend(finding::lowest_at_the_end(&time));
@@ -140,7 +139,7 @@ pub(crate) fn polling(runs: &Runs, drawn: &mut Drawn) {
         &all,
         "kind",
         str::to_owned,
-        (&number_at("quota"), &times(100.0, "gain")),
+        (&under("quota"), &times(100.0, "gain")),
         None,
     )));
     let columns = [
@@ -172,7 +171,7 @@ pub(crate) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
         Ok(_) => format!("{tick} Hz"),
         Err(_) => "smart timers".to_owned(),
     };
-    drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&number_at("fps"), &share), None)));
+    drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&under("fps"), &share), None)));
 }
 
 /// Draws Table I and figure 8 of Costello and Varghese.
@@ -185,11 +184,9 @@ pub(crate) fn callouts(runs: &Runs, drawn: &mut Drawn) {
         linear("callouts outstanding", "callouts"),
         linear("set and cancel", "µs"),
     );
-    let outstanding = number_at("outstanding");
-    let (ours, paper) = (
-        (&outstanding as _, &number_at("set_cancel_us") as _),
-        (&outstanding as _, &number_at("paper_us") as _),
-    );
+    let outstanding = under("outstanding");
+    let (ours, paper) =
+        ((&outstanding as _, &under("set_cancel_us") as _), (&outstanding as _, &under("paper_us") as _));
     let cost = cost.with(curves(all, "kernel", str::to_owned, ours, Some(paper)));
     drawn.findings.extend(finding::lowest_at_the_end(&cost));
     drawn.figure(cost);
