@@ -126,7 +126,7 @@ impl Server {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             other => other?,
         };
-        for datagram in &*batch {
+        for datagram in batch.iter() {
             let transfer = match transfer {
                 Some(transfer) => transfer,
                 None => transfer.insert(self.accept(datagram.from)?),

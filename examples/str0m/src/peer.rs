@@ -89,7 +89,7 @@ impl Peer {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             other => other?,
         };
-        for datagram in &*batch {
+        for datagram in batch.iter() {
             let now = Monotonic.now();
             packet(datagram.received.unwrap_or(now), datagram.payload);
             let received = Receive {

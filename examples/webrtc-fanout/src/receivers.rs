@@ -113,7 +113,7 @@ impl Receiver {
     /// Reads what has arrived; returns when str0m wants to be called.
     fn receive(&mut self, now: Timestamp, batch: &mut RecvBatch, seen: &mut Seen) -> Done<Timestamp> {
         self.socket.recv_batch(batch)?;
-        for datagram in &*batch {
+        for datagram in batch.iter() {
             // Shorter packets are padding.
             if is_rtp(datagram.payload) && datagram.payload.len() > 500 {
                 self.count(datagram.received.unwrap_or(now), datagram.payload.len() as u64, seen);

@@ -51,11 +51,9 @@ fn measure(time: &Duration) -> Done<Vec<Table>> {
     ];
     let mut tables = Vec::new();
     for rate in RATES {
-        let Some(both) = Contests::both(Rate::per_second(rate.into())?, contenders, *time)? else {
-            break;
-        };
-        let columns = [("events/s", 0), ("by", 0), ("came", 0)];
-        let mut table = both.table(&format!("{rate} events/s"), &columns);
+        let pace = Rate::per_second(rate.into())?;
+        let Some(both) = Contests::both(pace, contenders, *time)? else { break };
+        let mut table = both.table(&format!("{rate} events/s"), &[("events/s", 0), ("by", 0), ("came", 0)]);
         let mut costs = Vec::new();
         for (who, name, without) in EVENTS {
             let came = both.server.over(|round| Some(round[who].event_rate));
