@@ -301,7 +301,8 @@ impl<E> SoftTimers<E> {
     /// # Cost
     /// O(1). With up to 1,024 timers, cancelling the next one costs O(√n) on average if they were not set in
     /// order: it searches for those after it, which takes at most a microsecond or two. Never allocates.
-    #[inline]
+    // Returned in memory, an event is read by other widths than it was written: the CPU waits for each copy.
+    #[inline(always)]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
         self.stats.cancelled += 1;

@@ -205,7 +205,7 @@ impl<E> Wheel<E> {
 
     /// Takes a pending timer out: O(1), O(log n) while there are few. Returns its event; `then` gets its
     /// record.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, timer: u32, then: impl FnOnce(&mut Record<E>)) -> Option<E> {
         let (_, event, place) = self.taken(timer, |record| {
             let place = record.place;
@@ -322,7 +322,7 @@ impl<E> Wheel<E> {
 
     /// Takes the requested time and the event of a [popped](Self::pop) timer, and the result of `then` on its
     /// record.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn taken<R>(
         &mut self,
         timer: u32,

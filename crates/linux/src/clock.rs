@@ -42,12 +42,11 @@ impl Monotonic {
     /// # Cost
     ///
     /// A few nanoseconds; the first conversion of a process takes about 2 µs.
+    #[inline]
     pub fn timestamp_of(instant: Instant) -> Timestamp {
         let anchor = Anchor::of_process();
-        match instant.checked_duration_since(anchor.instant) {
-            Some(after) => anchor.timestamp + after,
-            None => anchor.timestamp.saturating_sub(anchor.instant.duration_since(instant)),
-        }
+        let earlier = || anchor.timestamp.saturating_sub(anchor.instant.duration_since(instant));
+        instant.checked_duration_since(anchor.instant).map_or_else(earlier, |after| anchor.timestamp + after)
     }
 
     /// Returns the [`std::time::Instant`] at `time`, or `None` if `Instant` cannot represent it.

@@ -22,6 +22,7 @@ pub(crate) fn timestamp() -> Timestamp {
 /// Returns the time on the clock of these timers and of their [`RateClock`](crate::RateClock)s, to the
 /// nanosecond.
 #[cfg(target_os = "linux")]
+#[inline]
 pub fn timestamp_of(instant: Instant) -> Timestamp {
     softtimers::Monotonic::timestamp_of(instant.into_std())
 }

@@ -116,7 +116,7 @@ impl Timer {
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
         let due = clock::timestamp_of(deadline);
         let owner = if is_within(due) {
-            Owner::served_by(driver.clone(), deadline)
+            Owner::served_by(driver.clone(), || deadline)
         } else {
             Owner::nobody(deadline, Location::caller())
         };
@@ -216,10 +216,8 @@ impl Timer {
     /// Returns the time; at the first poll of a long timer, the time when it was made: a clock read is a
     /// fifth of such a timer's cost.
     fn read_clock(&mut self) -> Timestamp {
-        let Owner::New(New { made, delay, place }) = self.owner else { return clock::timestamp() };
-        let delay = Duration::from_nanos(delay);
-        self.owner = Owner::nobody(made + delay, place);
-        let made = clock::timestamp_of(made);
+        let Owner::New(New { made, delay, .. }) = self.owner else { return clock::timestamp() };
+        let (made, delay) = (clock::timestamp_of(made), Duration::from_nanos(delay));
         self.due = made + delay;
         if delay >= LONG_DELAY { made } else { clock::timestamp() }
     }
@@ -227,8 +225,8 @@ impl Timer {
     /// Gives it to the timers of the current runtime, unless it has an owner.
     #[track_caller]
     fn find_owner(&mut self) {
-        if let Owner::Nobody(Unregistered { deadline, place }) = self.owner {
-            self.owner = Owner::served_by(Driver::of_timer(place), deadline);
+        if let Owner::New(New { place, .. }) | Owner::Nobody(Unregistered { place, .. }) = self.owner {
+            self.owner = Owner::served_by(Driver::of_timer(place), || self.deadline());
         }
     }
 
@@ -323,13 +321,13 @@ impl Owner {
     }
 
     #[track_caller]
-    fn served_by(driver: Driver, deadline: Instant) -> Self {
+    fn served_by(driver: Driver, deadline: impl FnOnce() -> Instant) -> Self {
         match driver.into_timers() {
             Some(timers) => {
                 Owner::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NONE })
             }
             None => {
-                let sleep = Box::pin(tokio::time::sleep_until(deadline));
+                let sleep = Box::pin(tokio::time::sleep_until(deadline()));
                 Owner::Tokio(OfTokio { sleep, stopgap: Driver::is_short_of_descriptors() })
             }
         }

@@ -118,13 +118,13 @@ impl Timer {
         slack: Slack,
         event: E,
     ) -> Option<E> {
+        if let TimerState::New = self.0 {
+            let entry = || Entry { slot: None, event };
+            let id = remote.0.change(now, due, |timers| timers.schedule_at(now, due, slack, entry()));
+            self.0 = TimerState::Once(id);
+            return None;
+        }
         let earlier = match std::mem::take(&mut self.0) {
-            TimerState::New => {
-                let entry = Entry { slot: None, event };
-                let id = remote.0.change(now, due, |timers| timers.schedule_at(now, due, slack, entry));
-                self.0 = TimerState::Once(id);
-                return None;
-            }
             TimerState::Kept(slot) if slot.slack == slack => {
                 let before = remote.0.change(now, due, |timers| {
                     let before = slot.take_back(timers);
@@ -201,7 +201,7 @@ impl Timer {
             TimerState::Once(id) => {
                 let id = *id;
                 self.0 = TimerState::Used;
-                remote.cancel(id).map(|entry| entry.event)
+                remote.0.change_unheard(|timers| timers.cancel(id).map(|entry| entry.event))
             }
             TimerState::Kept(slot) if slot.is_gone() => None,
             TimerState::Kept(slot) => remote.0.change_unheard(|timers| slot.take_back(timers)),

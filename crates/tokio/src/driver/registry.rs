@@ -109,6 +109,7 @@ enum Began {
     Now,
 }
 
+#[cold]
 #[track_caller]
 fn find_or_start(handle: &Handle, how: &DriverBuilder) -> io::Result<Option<(Arc<Timers>, Began)>> {
     let runtime = handle.id();
