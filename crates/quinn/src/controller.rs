@@ -69,9 +69,11 @@ struct Smooth {
     /// See [`Window::first`].
     first: bool,
     pacing_bps: Option<u64>,
-    /// The time of the last loss.
-    lost: Option<Instant>,
-    lossy: bool,
+    /// The shortest round trip, and the latest ones.
+    least: Duration,
+    latest: [Duration; 4],
+    /// The time of the last loss that is not forgiven, and the delay of the queue then.
+    lost: Option<(Instant, Duration)>,
     /// Whether nothing is reported to the gate.
     unpaced: bool,
 }
@@ -86,8 +88,9 @@ impl Smooth {
             batch: None,
             first: true,
             pacing_bps: None,
+            least: Duration::MAX,
+            latest: [Duration::MAX; 4],
             lost: None,
-            lossy: false,
             unpaced,
         };
         smooth.look();
@@ -99,11 +102,14 @@ impl Smooth {
     fn took(&mut self, took: Duration, smoothed: Duration) {
         let least = self.batch.map_or(took, |least| least.min(took));
         self.batch = Some(least);
+        self.least = self.least.min(took);
+        self.latest.rotate_left(1);
+        self.latest[3] = took;
         self.round_trip = Some(if self.sampled { smoothed.min(least * 2) } else { least });
     }
 
     fn forgive(&mut self, now: Instant) {
-        self.lossy = self.lost.is_some_and(|lost| now.saturating_duration_since(lost) < FORGIVEN);
+        self.lost = self.lost.filter(|(lost, _)| now.saturating_duration_since(*lost) < FORGIVEN);
     }
 
     /// Reads the inner controller's state.
@@ -140,7 +146,9 @@ impl Controller for Smooth {
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost_bytes: u64) {
         self.inner.on_congestion_event(now, sent, persistent, lost_bytes);
         if lost_bytes > 0 {
-            (self.lost, self.lossy) = (Some(now), true);
+            // Packets that followed a dropped one have waited for all of the queue; some of their ACKs are late.
+            let queue = self.latest.into_iter().min().unwrap_or_default().saturating_sub(self.least);
+            self.lost = Some((now, queue));
         }
         self.look();
     }
@@ -155,14 +163,14 @@ impl Controller for Smooth {
     /// decides when packets leave. The window would stop them until the next ACK, which makes room for two.
     fn window(&self) -> u64 {
         let bytes = self.inner.window();
-        let Smooth { round_trip, first, pacing_bps, lossy, unpaced, .. } = *self;
+        let Smooth { round_trip, first, pacing_bps, lost, unpaced, .. } = *self;
         if unpaced || pacing_bps == Some(UNPACED) {
             with_gate(Gate::asked_unpaced);
         } else if round_trip.is_some() || pacing_bps.is_some() {
-            let round_trip = round_trip.unwrap_or_default();
-            let gate = with_gate(|gate| gate.asked(Window { bytes, round_trip, first, lossy, pacing_bps }));
+            let (round_trip, queue) = (round_trip.unwrap_or_default(), lost.map(|(_, queue)| queue));
+            let gate = with_gate(|gate| gate.asked(Window { bytes, round_trip, first, queue, pacing_bps }));
             if gate.is_some() && pacing_bps.is_some() {
-                return bytes.saturating_add(AT_THE_GATE.min(bytes / 8));
+                return bytes.saturating_add(at_the_gate(bytes, round_trip));
             }
         }
         bytes
@@ -187,8 +195,12 @@ impl Controller for Smooth {
 
 /// How long after a loss the path counts as having room again.
 const FORGIVEN: Duration = Duration::from_secs(10);
-/// The bytes of a transmit that waits: five packets, as many as leave together at 100 Mbit/s.
-const AT_THE_GATE: u64 = 7_260;
+
+/// Returns the bytes of a transmit that waits: those of half a millisecond, as many as leave together, up to ten packets.
+fn at_the_gate(window: u64, round_trip: Duration) -> u64 {
+    let transmit = u128::from(window) * 500_000 / round_trip.as_nanos().max(1);
+    u64::try_from(transmit).unwrap_or(u64::MAX).min(14_520).min(window / 8)
+}
 
 #[cfg(test)]
 mod tests {
@@ -236,13 +248,34 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "as above")]
         let now = Instant::now();
         even.on_congestion_event(now, now, false, 0);
-        assert!(!even.lossy, "a mark is no loss");
+        assert!(even.lost.is_none(), "a mark is no loss");
         even.on_congestion_event(now, now + millis(1), false, 1_200);
-        assert!(even.lossy);
+        assert!(even.lost.is_some());
         even.forgive(now + millis(9_999));
-        assert!(even.lossy);
+        assert!(even.lost.is_some());
         even.forgive(now + millis(10_001));
-        assert!(!even.lossy);
+        assert!(even.lost.is_none());
+    }
+
+    /// From the round trips of the packets behind a dropped one, of which some were late as well.
+    #[test]
+    fn a_loss_tells_the_delay_of_the_queue() {
+        let mut even = smooth(EvenCubic::default());
+        [20, 21, 22, 29, 22, 23].map(|took| even.took(millis(took), millis(20)));
+        #[expect(clippy::disallowed_methods, reason = "as above")]
+        let now = Instant::now();
+        even.on_congestion_event(now, now, false, 1_200);
+        assert_eq!(even.lost, Some((now, millis(2))));
+    }
+
+    /// The packets of half a millisecond: four at 100 Mbit/s, and no more than one transmit has.
+    #[test]
+    fn what_waits_is_one_transmit() {
+        let waits = [(250_000, 20), (750_000, 20), (62_500, 5), (24_000, 1)];
+        assert_eq!(
+            waits.map(|(window, took)| at_the_gate(window, millis(took))),
+            [6_250, 14_520, 6_250, 3_000]
+        );
     }
 
     #[test]

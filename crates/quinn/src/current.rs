@@ -113,7 +113,13 @@ mod tests {
     use crate::gate::{Verdict, Window};
 
     fn window(bytes: u64) -> Window {
-        Window { bytes, round_trip: Duration::from_millis(20), first: false, lossy: true, pacing_bps: None }
+        Window {
+            bytes,
+            round_trip: Duration::from_millis(20),
+            first: false,
+            queue: Some(Duration::ZERO),
+            pacing_bps: None,
+        }
     }
 
     fn send(gate: &mut Gate, bytes: u64) {

@@ -47,7 +47,7 @@
 //!
 //! While the path has lost no packet, the packets of 500 µs leave together, because its queue has room for
 //! them. For ten seconds after a loss they leave three at a time, or one by one if three are more
-//! than 1.5 ms.
+//! than 1.5 ms; or as many as fill a quarter of the queue, whose length is known from the delay before the loss.
 //!
 //! # The rate
 //!
@@ -89,7 +89,7 @@ pub enum Verdict {
 ///     bytes: 200_000,
 ///     round_trip: Duration::from_millis(18),
 ///     first: false,
-///     lossy: true,
+///     queue: Some(Duration::ZERO),
 ///     pacing_bps: None,
 /// };
 /// // 9/8 of 200 kB in 18 ms are 12.5 bytes/µs.
@@ -214,14 +214,15 @@ impl Gate {
         let Some(clock) = &self.clock else { return self.config.least_segments.clamp(1, most.max(1)) };
         let packet = clock.time_of(1, self.segment.into()).as_nanos().max(1);
         let within = |time: Duration| usize::try_from(time.as_nanos() / packet).unwrap_or(most);
-        let lossy = self.current.is_none_or(|window| window.lossy);
         let far_apart = packet * 2 > FAR_APART.as_nanos();
-        let wanted = if lossy {
-            let longer = if far_apart { 1 } else { LOSSY_LONGER };
-            within(self.config.release_interval)
-                .max(within(self.config.lossless_interval.saturating_mul(longer)).min(LOSSY_MOST))
-        } else {
-            within(self.config.lossless_interval)
+        let GateConfig { release_interval, lossless_interval, .. } = self.config;
+        let wanted = match self.current.map_or(Some(Duration::ZERO), |window| window.queue) {
+            Some(queue) => {
+                let longer = if far_apart { 1 } else { LOSSY_LONGER };
+                within(release_interval.max(lossless_interval.min(queue / PARTS_OF_QUEUE)))
+                    .max(within(lossless_interval.saturating_mul(longer)).min(LOSSY_MOST))
+            }
+            None => within(lossless_interval),
         };
         let least = if far_apart { 1 } else { self.config.least_segments };
         wanted.max(least).clamp(1, most.max(1))
@@ -380,6 +381,8 @@ const CATCH_UP: CatchUp = CatchUp { time: Duration::from_millis(2), packets: 10 
 /// interval: each release costs a system call and often a wake-up, and a short queue that holds two holds
 /// three.
 const LOSSY_MOST: usize = 3;
+/// Packets may leave together that fill at most a quarter of the queue.
+const PARTS_OF_QUEUE: u32 = 4;
 /// Lossless intervals for which these may last: at 25 Mbit/s, a flow's share of a link, they are 1.2 ms.
 const LOSSY_LONGER: u32 = 3;
 /// Quarters of a gap by which the timer is later, at most.

@@ -31,6 +31,8 @@ pub(super) struct Machine {
     curve: Curve,
     /// Packets that left no later than this belong to the event that was handled then.
     recovery: Option<Timestamp>,
+    /// When congestion avoidance began: packets that left earlier overshot the path in the search for its size.
+    avoids: Timestamp,
     /// Whether nothing has been lost since the beginning.
     lossless: bool,
     built: Timestamp,
@@ -77,6 +79,7 @@ impl Machine {
             trains: Trains::default(),
             curve: Curve::from_here(0.0),
             recovery: None,
+            avoids: now,
             built: now,
             last_ack: now,
             round_trip: Duration::from_secs(1),
@@ -171,7 +174,7 @@ impl Machine {
     }
 
     fn probe(&mut self, rounds: usize, bytes: f64, ended: bool) {
-        let Some(&growth) = GROWTH.get(rounds) else {
+        let Some(growth) = GROWTH.get(rounds).map(|part| part / 64.0) else {
             // There is no queue although much more is in flight: the trains' rate is wrong, or no longer
             // holds.
             self.trains.forget();
@@ -220,7 +223,7 @@ impl Machine {
         self.recovery = Some(now);
         self.lossless = false;
         let before = self.window;
-        if self.phase == Phase::Avoid {
+        if self.phase == Phase::Avoid && sent >= self.avoids {
             self.window = (before * BETA).max(self.least_window());
             self.curve = self.curve.cut(before / self.mtu, self.window / self.mtu);
         } else {
@@ -250,6 +253,7 @@ impl Machine {
 
     fn avoid(&mut self) {
         self.round_empty = 0;
+        self.avoids = self.last_ack;
         self.phase = Phase::Avoid;
         self.curve = Curve::from_here(self.window / self.mtu);
     }
@@ -289,9 +293,13 @@ impl Machine {
         if self.phase == Phase::Start { self.threshold as u64 } else { self.window() }
     }
 
-    /// Returns whether packets should leave in trains, because the link's rate is not known yet.
+    /// Returns whether packets should leave in trains, because the link's rate is not known yet. quinn's hold two milliseconds:
+    /// in a large window that is more than a short queue does.
     pub(super) fn wants_trains(&self) -> bool {
-        self.phase == Phase::Start && self.threshold.is_infinite() && self.trains.rate().is_none()
+        self.phase == Phase::Start
+            && self.threshold.is_infinite()
+            && self.trains.rate().is_none()
+            && self.window * 2e-3 <= TRAIN * self.mtu * self.path.least().as_secs_f64()
     }
 
     /// Returns the pacing rate in bytes a second, if it does not follow from the window: no faster than the
@@ -310,26 +318,9 @@ impl Machine {
 /// The most that slow start grows for each acknowledged byte, as SUSS (SIGCOMM 2024) does: the window is four times as
 /// large after a round trip.
 const QUICK: f64 = 3.0;
-/// The growth of the window in each round trip after the path is full according to the trains. The first
+/// The growth of the window in each round trip after the path is full according to the trains, in sixty-fourths. The first
 /// partial round trip and a whole one let the packets in flight become even.
-const GROWTH: [f64; 16] = [
-    0.0,
-    0.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 64.0,
-    1.0 / 32.0,
-    1.0 / 32.0,
-    1.0 / 16.0,
-    1.0 / 16.0,
-    1.0 / 8.0,
-    1.0 / 8.0,
-];
+const GROWTH: [f64; 16] = [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0];
 /// Round trips without a queue after which Probe begins again, and where.
 const EMPTY: u32 = 3;
 const AGAIN: usize = 2;
@@ -338,6 +329,8 @@ const STEP: f64 = 6.0;
 const STEPS: usize = 10;
 /// Round trips of growth by an eighth (RFC 9406).
 const SLOW_ROUNDS: u32 = 5;
+/// The packets of the longest train.
+const TRAIN: f64 = 16.0;
 /// Trains are accurate to a few percent.
 const SURE: f64 = 0.97;
 /// The rate once the window decides, in windows per round trip. quinn's pacer has 1.25: packets then leave

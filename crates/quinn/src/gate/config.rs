@@ -50,8 +50,8 @@ pub struct Window {
     pub round_trip: Duration,
     /// True while it is still about as large as it was at the beginning.
     pub first: bool,
-    /// True if the path has recently lost a packet.
-    pub lossy: bool,
+    /// The delay of the path's queue when it last dropped a packet; `None` if it has not done so recently.
+    pub queue: Option<Duration>,
     /// The controller's own pacing rate in bits a second, if it has one. It is used unchanged, with a floor
     /// of an eighth of the window per round trip: a rate that was measured while no packet could leave would
     /// block for good.

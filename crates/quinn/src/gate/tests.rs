@@ -11,7 +11,7 @@ const WINDOW: Window = window(200_000, 18_000);
 
 const fn window(bytes: u64, micros: u64) -> Window {
     let round_trip = Duration::from_micros(micros);
-    Window { bytes, round_trip, first: false, lossy: true, pacing_bps: None }
+    Window { bytes, round_trip, first: false, queue: Some(Duration::ZERO), pacing_bps: None }
 }
 
 fn at(micros: u64) -> Timestamp {
@@ -132,6 +132,17 @@ fn a_stall_is_made_up_by_ten_packets() {
     let took = clock.now().saturating_duration_since(resumed);
     // A hundred pairs take 6.67 ms; the ten packets are 0.33 of it, and the first pair leaves at once.
     assert!((micros(6_150)..micros(6_450)).contains(&took), "{took:?}");
+}
+
+/// 30 packets at 300 Mbit/s are 1.2 ms, and each transmit costs a system call: a quarter of the queue leaves at once.
+#[test]
+fn a_queue_whose_length_is_known_takes_longer_trains() {
+    let fast = window(600_000, 18_000);
+    for (queue, packets) in [(0, 3), (1_200, 9), (60_000, 10)] {
+        let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+        send(&mut gate, &clock, Some(Window { queue: Some(micros(queue)), ..fast }), 2, 2_500);
+        assert_eq!(gate.begin(10), packets, "{queue} µs");
+    }
 }
 
 /// The handshake, and whatever is sent before an ACK has come.
@@ -282,7 +293,12 @@ fn no_wait_is_longer_than_the_bound_whatever_happens() {
             gate.begin(10);
             if draw(4) > 0 {
                 let pacing_bps = (draw(9) == 0).then(|| draw(1 << 40));
-                gate.asked(Window { pacing_bps, first: draw(2) == 0, lossy: draw(2) == 0, ..said });
+                gate.asked(Window {
+                    pacing_bps,
+                    first: draw(2) == 0,
+                    queue: (draw(2) == 0).then_some(Duration::ZERO),
+                    ..said
+                });
             }
         }
         let packets = 1 + draw(10) as u32;
@@ -347,9 +363,14 @@ fn a_pause_is_not_made_up_in_a_burst() {
 /// far apart.
 #[test]
 fn the_quantum_follows_the_rate() {
-    let quantum_of = |mbit: u64, most, lossy| {
+    let quantum_of = |mbit: u64, most, lossy: bool| {
         let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
-        let paced = Window { bytes: 1, pacing_bps: Some(mbit * 1_000_000), lossy, ..WINDOW };
+        let paced = Window {
+            bytes: 1,
+            pacing_bps: Some(mbit * 1_000_000),
+            queue: lossy.then_some(Duration::ZERO),
+            ..WINDOW
+        };
         send(&mut gate, &clock, Some(paced), 1, 1_250);
         gate.begin(most)
     };
@@ -368,12 +389,12 @@ fn the_quantum_follows_the_rate() {
 /// After a loss up to three packets leave together for the lossless interval, whatever the other one is.
 #[test]
 fn one_packet_at_a_time_takes_both_intervals_at_zero() {
-    let quantum_of = |lossless_interval, lossy| {
+    let quantum_of = |lossless_interval, lossy: bool| {
         let release_interval = Duration::ZERO;
         let config =
             GateConfig { least_segments: 1, release_interval, lossless_interval, ..GateConfig::default() };
         let (mut gate, clock) = (Gate::new(config), ManualClock::new(at(0)));
-        send(&mut gate, &clock, Some(Window { lossy, ..WINDOW }), 1, 1_250);
+        send(&mut gate, &clock, Some(Window { queue: lossy.then_some(Duration::ZERO), ..WINDOW }), 1, 1_250);
         gate.begin(10)
     };
     assert_eq!([true, false].map(|lossy| quantum_of(Duration::ZERO, lossy)), [1, 1]);

@@ -71,6 +71,14 @@ fn late_wake_ups_cost_fewer_transmits_than_quinns_own() {
     }
 }
 
+/// Late wake-ups make each train's rate wrong, and slow start's losses are found after its end: neither leaves the link half used.
+#[test]
+fn a_fast_path_is_filled_in_long_trains() {
+    let [stock, even] = contest(Link::new(300, 30, 20), [BUSY; 2]);
+    assert!(even.goodput >= stock.goodput * 1.4, "{even:?}, {stock:?}");
+    assert!(even.transmits <= stock.transmits * 0.75, "{even:?}, {stock:?}");
+}
+
 #[test]
 fn a_deep_queue_stays_empty() {
     let [stock, even] = contest(Link::new(100, 500, 20), [BUSY; 2]);

@@ -178,6 +178,29 @@ fn room_that_is_left_is_found_before_anything_is_lost() {
     assert!(path.window() < cut * 1.2, "{:.0} after {cut:.0}", path.window());
 }
 
+/// Packets of slow start overran the queue, which is found once the search for the path's size has ended: its result holds.
+#[test]
+fn a_late_loss_of_slow_start_leaves_what_the_path_holds() {
+    let mut path = Path::new(1_000);
+    while path.machine.phase != Phase::Avoid {
+        path.run(Duration::from_millis(1));
+    }
+    path.run(Duration::from_millis(5));
+    path.machine.lost(path.now, path.now.saturating_sub(Duration::from_millis(20)), false);
+    let share = path.window() / path.holds();
+    assert!(share > 0.9, "{share:.2}");
+}
+
+/// At 1 Gbit/s no train is measured in time, and quinn's would hold 40 packets and more.
+#[test]
+fn trains_are_no_longer_than_a_short_queue() {
+    let mut path = Path::new(1_000);
+    path.run(Duration::from_millis(22));
+    assert!(path.machine.wants_trains() && path.machine.trains.rate().is_none());
+    path.machine.window = 400.0 * PACKET as f64;
+    assert!(!path.machine.wants_trains());
+}
+
 /// Trains tell what the link carries, and a loss beside another flow must not keep all of that.
 #[test]
 fn a_loss_beside_others_leaves_what_was_delivered() {
