@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_loss_tells_the_delay_of_the_queue() {
         let mut even = smooth(EvenCubic::default());
-        [20, 21, 22, 29, 22, 23].map(|took| even.took(millis(took), millis(20)));
+        [20, 21, 22, 29, 22, 23].into_iter().for_each(|took| even.took(millis(took), millis(20)));
         #[expect(clippy::disallowed_methods, reason = "as above")]
         let now = Instant::now();
         even.on_congestion_event(now, now, false, 1_200);
