@@ -54,7 +54,7 @@ impl Trains {
             Some((left, _)) if sent < *left => {}
             _ => {
                 self.lowest = self.lowest();
-                if let Some(measured) = self.current.take().and_then(|(_, train)| train.of(train.but_last)) {
+                if let Some(measured) = self.current.take().and_then(|(_, train)| train.span(train.but_last)) {
                     self.measured.push(measured);
                     if self.measured.len() > KEPT {
                         self.measured.remove(0);
@@ -115,12 +115,12 @@ impl Spaced {
     /// Returns the rate with the last ACK as well, which may have waited: it is lower then, and a short first train has no
     /// other.
     fn bound(&self) -> Option<f64> {
-        let rate = |batch| self.of(batch).map(|(bytes, took)| bytes / took);
+        let rate = |batch| self.span(batch).map(|(bytes, took)| bytes / took);
         [self.all, self.but_last].into_iter().filter_map(rate).reduce(f64::max)
     }
 
     /// Returns the bytes of a batch and its seconds.
-    fn of(&self, Batch { packets, bytes, until }: Batch) -> Option<(f64, f64)> {
+    fn span(&self, Batch { packets, bytes, until }: Batch) -> Option<(f64, f64)> {
         let took = until.saturating_duration_since(self.first).as_secs_f64();
         (packets >= LEAST_PACKETS && took > 0.0).then_some((bytes as f64, took))
     }
