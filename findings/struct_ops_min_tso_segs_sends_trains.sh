@@ -3,7 +3,9 @@
 #
 # Expected: the kernel's default is 2, too (net.ipv4.tcp_min_tso_segs), so an operation that returns 2 changes nothing.
 # Found:    once in a second or two, what leaves is half the window in one packet, longer than a packet may be, which is cut into
-#           segments back to back: the number that arrives in the kernel is not the one that was returned.
+#           segments back to back. The program was not run then: its own count is one short. This kernel skips programs of BPF, also
+#           in a softirq, while a thread of process 1 is current (in __bpf_prog_enter: current->tgid == 1), and the trampoline
+#           returns what its stack held. A kernel without that returns 2.
 # Of:       Linux 6.18.44. Needs root, ip, clang, bpftool, the kernel's BTF, and CUBIC in the kernel.
 # Method:   two controls that delegate to CUBIC, one with min_tso_segs; a server paced at 1,183,000 bytes/s by SO_MAX_PACING_RATE over a
 #           path of 100 ms that a program carries; five transfers each; the longest run of packets less than 0.1 ms apart, the

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for two moments:
+ * A congestion control (struct_ops) that leaves everything to the kernel's CUBIC, but for three moments:
  *
  *      a flight begins    first packet after all were acknowledged: the window is the connection's share of the known
  *                         capacity at least, where CUBIC would have cut it for the pause (RFC 9293's restart)
  *      packets acked      its pace and window follow the number of active connections, and a flight ends with its last packet
+ *      packets may leave  in the first round trip of a flight, no more than a train that a short queue holds (min_tso_segs)
  *
- * At both the window counts as used: the kernel halves one that is not used at once (RFC 2861), as a paced one is not.
+ * At the first two the window counts as used: the kernel halves one that is not used at once (RFC 2861), as a paced one is not.
  *
- * There is no min_tso_segs, which would see each packet: on Linux 6.18, connections of a control that has it send the window
- * unpaced, as one train, every second or so, even if it returns a constant.
+ * A fast connection's train is up to 64 KB, and only its window makes one shorter: so until acknowledgements come, the window
+ * is what is on the way and one train more, while the pace, which the kernel looks at first, says when. CUBIC never sees that:
+ * it is called with the window put back. Where acknowledgements are near, the kernel would wait for them instead of sending
+ * less than a whole train (tcp_tso_should_defer), so from then on trains are its own.
+ *
+ * The loader leaves min_tso_segs out where trains are short anyway: on a kernel that skips a program, it returns whatever the
+ * stack held (findings/struct_ops_min_tso_segs_sends_trains.sh).
  *
  * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
  * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
@@ -34,16 +40,31 @@ struct tcp_sock {
 	u32 snd_cwnd_stamp;
 	u32 snd_ssthresh;
 	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 max_packets_out;
+	u32 srtt_us; /* eighths */
 	u32 write_seq;
 	u32 snd_nxt;
+	u64 tcp_clock_cache;
 	struct minmax rtt_min;
 } PRESERVED;
 struct sock {
 	unsigned long sk_pacing_rate;
+	u32 sk_pacing_status;
 } PRESERVED;
 
 #define CA_EVENT_TX_START 0
 #define NO_LOSS_YET 0x7fffffff
+/* The kernel keeps the pace itself, not fq. */
+#define SK_PACING_NEEDED 1
+/* The kernel's own min_tso_segs. */
+#define LEAST_TRAIN 2
+/* Packets of a train: a queue of 30 holds it and some of one that left late. */
+#define TRAIN 16
+/* So near an acknowledgement trains are the kernel's again, ns: it waits for one that is 1 ms away. */
+#define NEAR 2000000
 
 static u64 (*bpf_jiffies64)(void) = (void *)118;
 
@@ -55,6 +76,34 @@ static void (*cubictcp_state)(struct sock *sk, u8 state) = (void *)0x7f000003;
 static void (*cubictcp_cwnd_event)(struct sock *sk, u32 event) = (void *)0x7f000004;
 static void (*cubictcp_acked)(struct sock *sk, const struct ack_sample *sample) = (void *)0x7f000005;
 static u32 (*tcp_reno_undo_cwnd)(struct sock *sk) = (void *)0x7f000006;
+
+/* Leaves of the window what is on the way and a train. */
+static __always_inline void hold(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u32 window = tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out + TRAIN;
+
+	if (sk->sk_pacing_status != SK_PACING_NEEDED || sk->sk_pacing_rate >> 10 <= TRAIN * flow->mss || tp->snd_cwnd <= window)
+		return;
+	flow->held = tp->snd_cwnd;
+	tp->snd_cwnd = window;
+}
+
+/* Puts the window back. */
+static __always_inline void let_go(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	if (tp->snd_cwnd < flow->held)
+		tp->snd_cwnd = flow->held;
+	flow->held = 0;
+}
+
+/* When the first acknowledgement of a flight that begins now is near. */
+static __always_inline u64 until(const struct tcp_sock *tp)
+{
+	return tp->tcp_clock_cache + (u64)tp->srtt_us * 125 - NEAR;
+}
 
 /* Sets the pace to the connection's share, if that has changed. */
 static __always_inline void keep_pace(struct sock *sk, const struct setting *set, struct counts *counts, struct flow *flow)
@@ -84,8 +133,10 @@ static __always_inline void start(struct sock *sk)
 
 	if (!set || !counts || !flow)
 		return;
+	let_go(sk, flow);
 	begin_flight(counts, flow);
 	keep_pace(sk, set, counts, flow);
+	flow->unheard = 0;
 	if (is_given_back(flow))
 		return;
 	flow->round_trip = flow->round_trip ? flow->round_trip : tp->rtt_min.s[0].v;
@@ -97,6 +148,9 @@ static __always_inline void start(struct sock *sk)
 		tp->snd_cwnd = window;
 	}
 	flow->begun = 1;
+	flow->unheard = until(tp);
+	if (tp->tcp_clock_cache < flow->unheard)
+		hold(sk, flow);
 	tp->snd_cwnd_stamp = bpf_jiffies64();
 }
 
@@ -131,13 +185,41 @@ SEC("fentry/init") int flight_init(u64 *arguments)
 
 SEC("fentry/ssthresh") int flight_ssthresh(u64 *arguments)
 {
-	return cubictcp_recalc_ssthresh((struct sock *)arguments[0]);
+	struct sock *sk = (struct sock *)arguments[0];
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (flow) {
+		let_go(sk, flow);
+		flow->unheard = 0;
+	}
+	return cubictcp_recalc_ssthresh(sk);
 }
 
 SEC("fentry/cong_avoid") int flight_cong_avoid(u64 *arguments)
 {
-	cubictcp_cong_avoid((struct sock *)arguments[0], arguments[1], arguments[2]);
+	struct sock *sk = (struct sock *)arguments[0];
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	/* A window that was held looks used, and would grow with each answer. */
+	if (tp->snd_cwnd < 2 * tp->max_packets_out)
+		cubictcp_cong_avoid(sk, arguments[1], arguments[2]);
 	return 0;
+}
+
+SEC("fentry/min_tso_segs") int flight_min_tso_segs(u64 *arguments)
+{
+	struct sock *sk = (struct sock *)arguments[0];
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	u64 end;
+
+	if (!flow)
+		return LEAST_TRAIN;
+	let_go(sk, flow);
+	end = tp->packets_out ? flow->unheard : until(tp);
+	if (tp->tcp_clock_cache < end && !is_given_back(flow))
+		hold(sk, flow);
+	return LEAST_TRAIN;
 }
 
 SEC("fentry/set_state") int flight_set_state(u64 *arguments)
@@ -161,6 +243,10 @@ SEC("fentry/pkts_acked") int flight_pkts_acked(u64 *arguments)
 {
 	struct sock *sk = (struct sock *)arguments[0];
 
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (flow)
+		let_go(sk, flow);
 	cubictcp_acked(sk, (const struct ack_sample *)arguments[1]);
 	acked(sk);
 	return 0;

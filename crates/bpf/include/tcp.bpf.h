@@ -79,6 +79,8 @@ struct flow {
 	u8 ours;     /* has the congestion control of flight.bpf.c */
 	u8 active;
 	u8 begun; /* has sent */
+	u32 held; /* the window, while less of it is lent; 0: it has it */
+	u64 unheard; /* until when no acknowledgement is near, ns */
 	u64 given_back; /* when, ns of CLOCK_MONOTONIC; 0: it has the capacity */
 };
 

@@ -30,11 +30,12 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Loads and registers it. `map` returns the descriptor of a map of the object that it shares them with.
+    /// Loads and registers it, with or without its limit of trains. `map` returns the descriptor of a map of the object that
+    /// it shares them with.
     ///
     /// # Errors
     /// If the kernel lacks CUBIC, has it as a module, or is older than Linux 6.4.
-    pub(crate) fn register(map: impl Fn(&str) -> Option<RawFd>) -> Result<Self, Error> {
+    pub(crate) fn register(limits_trains: bool, map: impl Fn(&str) -> Option<RawFd>) -> Result<Self, Error> {
         let lacks = |what: String| Error::Refused { program: NAME.to_owned(), why: what };
         let types = KernelTypes::read()?;
         let structure = |name: &str| types.structure(name).ok_or_else(|| lacks(format!("no type {name}")));
@@ -46,6 +47,9 @@ impl Flight {
         let mut bytes = vec![0; value.size];
         let mut programs = vec![];
         for (name, instructions) in programs_of(&types, map)? {
+            if name == LIMIT && !limits_trains {
+                continue;
+            }
             let (number, offset) = member(&name)?;
             let program = load_operation(&instructions, control.id, number)
                 .map_err(|error| refused(&format!("flight_{name}"), &error))?;
@@ -124,6 +128,7 @@ fn any_name() -> [u8; 16] {
 }
 
 const NAME: &str = "flight";
+const LIMIT: &str = "min_tso_segs";
 const CONTROL: &str = "tcp_congestion_ops";
 /// Attempts to find a name.
 const NAMES: usize = 8;
