@@ -9,14 +9,15 @@ Cost: one transfer after the other, each on a connection of its own; the time th
 the emulator's process and of whatever else runs, for each byte. Both ends are in it. As it is a difference, a busy host
 spoils it; the time in the BPF programs of pace is measured by itself, by bpftool.
 
-A round is measured in turn by each kind, and a figure is a median: of the rounds, or of the rounds' shares. The file keeps
-the rounds, and a run adds to those of a file with the same name, so they may be measured in parts.
+A round is measured in turn by each kind, and a figure is a median: of the rounds, or of the rounds' shares. A round in which
+others, or the host, took more than 5% of the CPUs is set aside; where more than two thirds were, all of them count, and no bar
+is judged. The file keeps the rounds, and a run adds to those of a file with the same name, so they may be measured in parts.
 
 Needs root, `ip` and nsenter, as rig.py, whose hosts these are:
 
     sudo python3 bench/tcp/beside.py --softtimers target/release/softtimers --json FILE
 """
-import argparse, json, os, socket, statistics, subprocess, sys, threading, time
+import argparse, json, math, os, socket, statistics, subprocess, sys, threading, time
 
 import rig
 
@@ -95,9 +96,11 @@ def beside(options, path):
         wan = emulator(options, rate, rtt, queue)
         servers = [server(options, rig.PORT, pace, ["bbr"] if kind == "BBR" else []), server(options, LONG, None)]
         rig.wait_for(rig.PORT, LONG)
+        began, used = time.monotonic(), busy(wan.pid)
         found = client("--ask-beside", options.seconds)
+        taken = by_others(used, busy(wan.pid), wan.pid, time.monotonic() - began)
         end(*servers, wan)
-        yield [name_of(path), kind, found["bytes"] * 8 / options.seconds / 1e6, found["answer"], found["answers"]]
+        yield [name_of(path), kind, found["bytes"] * 8 / options.seconds / 1e6, found["answer"], found["answers"], taken]
 
 
 def name_of(path):
@@ -109,9 +112,9 @@ def busy(emulator):
     else runs on the machine. Idle time and that of processes are exact; the others of /proc/stat are of samples at each tick,
     which timers that end beside a tick bias."""
     ticks = os.sysconf("SC_CLK_TCK")
+    spent = [int(word) / ticks for word in open("/proc/stat").readline().split()[1:]]
     # Idle, waiting for a disk, taken by the host.
-    free = sum(int(word) for at, word in enumerate(open("/proc/stat").readline().split()[1:]) if at in (3, 4, 7))
-    others = {}
+    free, others = spent[3] + spent[4] + spent[7], {}
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
             stat = open(f"/proc/{process}/stat").read().rsplit(") ", 1)[1].split()
@@ -120,7 +123,13 @@ def busy(emulator):
         session, is_kernels = int(stat[3]), int(stat[6]) & 0x200000
         if int(process) == emulator or not is_kernels and session != os.getsid(0):
             others[int(process)] = (int(stat[11]) + int(stat[12])) / ticks
-    return time.monotonic() * os.cpu_count() - free / ticks, others
+    return time.monotonic() * os.cpu_count() - free, others, spent[7]
+
+
+def by_others(before, after, emulator, took):
+    """The share of the CPUs that neither this measurement nor its emulator had."""
+    taken = {process: seconds - before[1].get(process, 0) for process, seconds in after[1].items() if process != emulator}
+    return (sum(taken.values()) + after[2] - before[2]) / took / os.cpu_count()
 
 
 def seconds_between(before, after, emulator):
@@ -168,31 +177,52 @@ def cost(options, path, packets):
         before, programs = trains(), in_programs()
         began, used = time.monotonic(), busy(wan.pid)
         sent = client("--ask-transfers", options.seconds, packets)["bytes"]
-        took, used = time.monotonic() - began, seconds_between(used, busy(wan.pid), wan.pid)
+        took, now = time.monotonic() - began, busy(wan.pid)
+        taken, used = by_others(used, now, wan.pid, took), seconds_between(used, now, wan.pid)
         programs = in_programs() - programs
         bytes_sent, packets_sent = (now - then for now, then in zip(trains(), before))
         end(one, wan)
         yield [name_of(path), packets, kind, sent * 8 / took / 1e6, bytes_sent / packets_sent / rig.PACKET,
-               *[seconds / sent * 1e9 for seconds in (*used, programs)]]
+               *[seconds / sent * 1e9 for seconds in (*used, programs)], taken]
 
 
 def medians(rounds, words, share):
     """Returns for each kind how many rounds, the medians of their figures, and the median, least and most of what the
-    figure at `share` is of CUBIC's in the same round."""
+    figure at `share` is of CUBIC's in the same round; and that median for a bar, with its interval."""
     kinds = {}
     for row in rounds:
         kinds.setdefault(tuple(row[:words]), []).append(row[words:])
     for kind, taken in kinds.items():
-        plain = kinds[(*kind[:-1], "CUBIC")]
-        shares = [one[share] / other[share] for one, other in zip(taken, plain)]
-        yield [*kind, len(taken), *map(statistics.median, zip(*taken)), statistics.median(shares), min(shares),
-               max(shares)]
+        pairs = list(zip(taken, kinds[(*kind[:-1], "CUBIC")]))
+        quiet = [pair for pair in pairs if max(pair[0][-1], pair[1][-1]) <= DISTURBED]
+        proves = len(quiet) * 3 >= len(pairs)
+        counted = quiet if proves else pairs
+        shares = sorted(one[share] / other[share] for one, other in counted)
+        figures = [statistics.median(figure) for figure in zip(*[one[:-1] for one, _ in counted])]
+        middle = statistics.median(shares)
+        judged = {"measured": middle if proves else None}
+        if proves and (within := interval(shares)):
+            judged["within"] = within
+        yield [*kind, len(quiet), len(pairs) - len(quiet), *figures, middle, shares[0], shares[-1]], judged
 
 
+def interval(values):
+    """Where the median of what these sorted values are drawn from is, with a confidence of 95%, by the sign test; None for
+    fewer than six."""
+    count, tail = len(values), 0
+    for below in range(count):
+        tail += math.comb(count, below) / 2**count
+        if tail > 0.025:
+            return [values[below - 1], values[count - below]] if below else None
+
+
+DISTURBED = 0.05
 BESIDE = ["path", "the server beside it"], ["CUBIC's long transfer, Mbit/s", "median of 1,000 packets, s", "answers"]
 COST = ["path", "packets of a transfer", "TCP"], ["Mbit/s", "packets of a train", "CPU for a byte, ns",
                                                     "with the emulator's", "in programs"]
+ROUNDS = ["rounds", "set aside"]
 OF_CUBIC = ["of CUBIC's", "least", "most"]
+OTHERS = "taken by others"
 
 
 def main():
@@ -220,22 +250,24 @@ def main():
     finally:
         print(were_timed, file=open(timed, "w"), flush=True)
         rig.tear_down()
-    beside_rows, cost_rows = list(medians(shares, 2, 0)), list(medians(costs, 3, 2))
+    of_shares, of_costs = list(medians(shares, 2, 0)), list(medians(costs, 3, 2))
+    beside_rows, cost_rows = [[row for row, _ in of] for of in (of_shares, of_costs)]
     for row in beside_rows + cost_rows:
         print("median", *row)
     if options.json:
-        kept = [{"figure": f"{path}, {kind}: what CUBIC keeps of its share", "bound": 0.8, "at_least": True,
-                 "measured": share}
-                for path, kind, *_, share, _, _ in beside_rows if kind not in ("CUBIC", "BBR")]
-        used = [{"figure": f"{path}, {packets:,} packets, {kind}: CPU for a byte, of CUBIC's", "bound": 1.1, "at_least": False,
-                 "measured": share} for path, packets, kind, *_, share, _, _ in cost_rows if kind != "CUBIC"]
+        kept = [{"figure": f"{row[0]}, {row[1]}: what CUBIC keeps of its share", "bound": 0.8, "at_least": True, **judged}
+                for row, judged in of_shares if row[1] not in ("CUBIC", "BBR")]
+        used = [{"figure": f"{row[0]}, {row[1]:,} packets, {row[2]}: CPU for a byte, of CUBIC's", "bound": 1.1,
+                 "at_least": False, **judged} for row, judged in of_costs if row[2] != "CUBIC"]
         tables = [
-            {"key": "beside", "decimals": [0, 0, 0, 1, 3, 0, 2, 2, 2], "rows": beside_rows, "bars": kept,
-             "columns": [*BESIDE[0], "rounds", *BESIDE[1], *OF_CUBIC]},
-            {"key": "cost", "decimals": [0, 0, 0, 0, 1, 1, 2, 2, 3, 2, 2, 2], "rows": cost_rows, "bars": used,
-             "columns": [*COST[0], "rounds", *COST[1], *OF_CUBIC]},
-            {"key": "beside-rounds", "decimals": [0, 0, 1, 3, 0], "rows": shares, "columns": [*BESIDE[0], *BESIDE[1]]},
-            {"key": "cost-rounds", "decimals": [0, 0, 0, 1, 1, 2, 2, 3], "rows": costs, "columns": [*COST[0], *COST[1]]},
+            {"key": "beside", "decimals": [0, 0, 0, 0, 1, 3, 0, 2, 2, 2], "rows": beside_rows, "bars": kept,
+             "columns": [*BESIDE[0], *ROUNDS, *BESIDE[1], *OF_CUBIC]},
+            {"key": "cost", "decimals": [0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 2, 2, 2], "rows": cost_rows, "bars": used,
+             "columns": [*COST[0], *ROUNDS, *COST[1], *OF_CUBIC]},
+            {"key": "beside-rounds", "decimals": [0, 0, 1, 3, 0, 3], "rows": shares,
+             "columns": [*BESIDE[0], *BESIDE[1], OTHERS]},
+            {"key": "cost-rounds", "decimals": [0, 0, 0, 1, 1, 2, 2, 3, 3], "rows": costs,
+             "columns": [*COST[0], *COST[1], OTHERS]},
         ]
         rig.write(options.json, [table for table in tables if table["rows"]],
                   f"python3 bench/tcp/beside.py --softtimers {options.softtimers} --seconds {options.seconds}")

@@ -257,6 +257,12 @@ impl Table {
         self.bars.push(bar.unless(self.inconclusive.is_some()));
     }
 
+    /// Adds a bar of a figure over these rounds, of which nothing is known where they prove nothing: the other rows of the
+    /// table may be of other rounds.
+    pub fn bar_of(&mut self, measured: &Measured, bar: Bar) {
+        self.bar(bar.unless(measured.inconclusive().is_some()));
+    }
+
     /// Says something below the table.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
@@ -265,7 +271,8 @@ impl Table {
     /// Its bars as a table of their own: the figure, the bar, what was measured, and the verdict on it.
     #[must_use]
     pub fn of_bars(&self) -> Self {
-        let row = |bar: &Bar| bar.cells().map(Cell::Text).to_vec();
+        let row =
+            |bar: &Bar| bar.clone().unless(self.inconclusive.is_some()).cells().map(Cell::Text).to_vec();
         Table {
             rows: self.bars.iter().map(row).collect(),
             ..Table::new(&self.key, &["figure", "bar", "measured", "verdict"].map(|name| (name, 0)))
@@ -486,5 +493,16 @@ mod tests {
         table.bar(Bar::at_most("a", 1.0, 0.5));
         assert_eq!(table.bars[0].measured, None);
         assert!(table.to_string().ends_with("\ninconclusive: others\n"));
+        let mut cases = Table::new("a", &[("row", 0)]);
+        let mut mostly = disturbed.clone();
+        mostly.append(Measured::as_a_whole(vec![Round::default(); 2], Some("others".into())));
+        mostly.add(Round::default(), None);
+        cases.bar_of(&mostly, Bar::at_most("a", 1.0, 0.5));
+        mostly.add(Round::default(), None);
+        cases.bar_of(&mostly, Bar::at_most("a", 1.0, 0.5));
+        assert_eq!(cases.bars.iter().map(|bar| bar.measured).collect::<Vec<_>>(), [None, Some(0.5)]);
+        // A file may have been written by others.
+        let file = Table { inconclusive: Some("others".into()), ..cases };
+        assert!(file.of_bars().rows.iter().all(|row| row[3] == Cell::Text("inconclusive".into())));
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn joins(plan: &Plan) -> Done<Vec<Table>> {
             row.extend(FIGURES.iter().map(|(column, _)| Cell::from(figure(column))));
             table.rows.push(row);
             if senders[1] == EVEN {
-                table.bar(Bar::at_most(format!("{name}: {FAIR}"), 20.0, figure(FAIR)));
+                table.bar_of(&measured, Bar::at_most(format!("{name}: {FAIR}"), 20.0, figure(FAIR)));
             }
         }
     }

@@ -126,7 +126,7 @@ fn measure(key: &str, kinds: &[Kind], cases: &[Case], plan: &Plan) -> Done<Vec<T
         let measured = plan.with_earlier(&mut table, &rows, &COLUMNS.map(|(name, _)| name), measured);
         table.rows.extend(kinds.iter().map(|kind| case.row(*kind, &measured)));
         if let [first, .., last] = kinds {
-            case.bars(*first, *last, &measured).into_iter().for_each(|bar| table.bar(bar));
+            case.bars(*first, *last, &measured).into_iter().for_each(|bar| table.bar_of(&measured, bar));
         }
     }
     Ok(vec![table])

@@ -59,16 +59,10 @@ pub(crate) fn media(plan: &Plan) -> Done<Vec<Table>> {
             }
             let of = |figure| measured.ratio(figure, &name(Kind::Even), &name(Kind::Stock));
             let title = name(Kind::Even);
-            table.bar(Bar::at_most(
-                format!("{title}: late datagrams against stock's"),
-                1.0,
-                of(DATAGRAMS_LATE),
-            ));
-            table.bar(Bar::at_least(
-                format!("{title}: goodput of the stream against stock's"),
-                1.0,
-                of(GOODPUT),
-            ));
+            let late = format!("{title}: late datagrams against stock's");
+            table.bar_of(&measured, Bar::at_most(late, 1.0, of(DATAGRAMS_LATE)));
+            let goodput = format!("{title}: goodput of the stream against stock's");
+            table.bar_of(&measured, Bar::at_least(goodput, 1.0, of(GOODPUT)));
         }
     }
     Ok(vec![table])

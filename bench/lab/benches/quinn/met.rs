@@ -102,7 +102,8 @@ fn shares(key: &str, millis: u64, queues: &[u32], plan: &Plan) -> Done<Vec<Table
             let alike = senders.iter().all(|sender| *sender == EVEN);
             let (column, least) = if alike { (JAIN, 0.95) } else { (KEPT, 0.85) };
             if senders.contains(&EVEN) {
-                table.bar(Bar::at_least(format!("{name}: {column}"), least, figure(column)));
+                let bar = Bar::at_least(format!("{name}: {column}"), least, figure(column));
+                table.bar_of(&measured, bar);
             }
         }
     }
