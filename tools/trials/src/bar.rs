@@ -78,8 +78,7 @@ impl Bar {
     /// The same bar, of which nothing is known if the measurement was disturbed.
     #[must_use]
     pub fn unless(self, disturbed: bool) -> Self {
-        let (measured, within) = if disturbed { (None, None) } else { (self.measured, self.within) };
-        Bar { measured, within, ..self }
+        if disturbed { Bar { measured: None, within: None, ..self } } else { self }
     }
 
     /// Returns whether the bar is met.
