@@ -134,9 +134,9 @@ impl TcpPace {
         release_from(NEEDED)?;
         let mut bpf = EbpfLoader::new().load(OBJECT).map_err(|error| refused("maps", &error))?;
         program(&mut bpf)?.load().map_err(|error| refused(PROGRAM, &error))?;
-        let limits_trains = capacity.rate.get() > SHORT_TRAINS && release_from(LIMITS_TRAINS).is_ok();
-        let flight =
-            Flight::register(limits_trains, |name| Some(data(bpf.map(name)?)?.fd().as_fd().as_raw_fd()));
+        // Before, the kernel holds what the window cuts back for half a round trip, not 1 ms (`tcp_tso_should_defer`).
+        let limits = capacity.rate.get() > SHORT_TRAINS && release_from((6, 18)).is_ok();
+        let flight = Flight::register(limits, |name| Some(data(bpf.map(name)?)?.fd().as_fd().as_raw_fd()));
         let udp = Udp::load(&mut bpf);
         let mut pace = TcpPace { bpf, flight, version: 0, links: vec![], udp };
         pace.set(capacity)?;
@@ -266,8 +266,6 @@ fn missing() -> Error {
 
 /// The kernel hands over what a pace is in 1/1024 s at a time (`sk_pacing_shift`): up to this rate 16 packets at most.
 const SHORT_TRAINS: u64 = 16 * 1_448 * 8 * 1_024;
-/// Before, the kernel holds what the window cuts back for half a round trip, instead of 1 ms (`tcp_tso_should_defer`).
-const LIMITS_TRAINS: (u32, u32) = (6, 18);
 const PROGRAM: &str = "on_tcp";
 /// The least Linux with storage of sockets that a program at a cgroup may use, and links.
 const NEEDED: (u32, u32) = (5, 10);

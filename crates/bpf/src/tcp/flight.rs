@@ -46,10 +46,8 @@ impl Flight {
         let (_, data) = value.member("data").ok_or_else(|| lacks(format!("no data in {CONTROL}")))?;
         let mut bytes = vec![0; value.size];
         let mut programs = vec![];
-        for (name, instructions) in programs_of(&types, map)? {
-            if name == LIMIT && !limits_trains {
-                continue;
-            }
+        let made = programs_of(&types, map)?.into_iter();
+        for (name, instructions) in made.filter(|(name, _)| limits_trains || name != "min_tso_segs") {
             let (number, offset) = member(&name)?;
             let program = load_operation(&instructions, control.id, number)
                 .map_err(|error| refused(&format!("flight_{name}"), &error))?;
@@ -128,7 +126,6 @@ fn any_name() -> [u8; 16] {
 }
 
 const NAME: &str = "flight";
-const LIMIT: &str = "min_tso_segs";
 const CONTROL: &str = "tcp_congestion_ops";
 /// Attempts to find a name.
 const NAMES: usize = 8;
