@@ -54,7 +54,8 @@ impl Trains {
             Some((left, _)) if sent < *left => {}
             _ => {
                 self.lowest = self.lowest();
-                if let Some(measured) = self.current.take().and_then(|(_, train)| train.span(train.but_last)) {
+                if let Some(measured) = self.current.take().and_then(|(_, train)| train.span(train.but_last))
+                {
                     self.measured.push(measured);
                     if self.measured.len() > KEPT {
                         self.measured.remove(0);
