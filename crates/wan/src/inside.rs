@@ -92,7 +92,7 @@ const SETTINGS: [(&str, &str, &str); 3] = [
 ];
 
 impl Networks {
-    /// Creates the networks, still without cables; without `far`, a gateway must bring its own interface.
+    /// Creates the networks, still without cables; without `far`, with an interface for a gateway to attach to, or to make.
     ///
     /// # Errors
     /// The system's error, and the step that failed.
@@ -101,6 +101,10 @@ impl Networks {
         let settings = TcpSettings::read();
         let (near, far) = (new()?, far.then(new).transpose()?);
         unshare_network().and_then(|()| tune()).map_err(doing("setting up the middle"))?;
+        if far.is_none() {
+            // A gateway that cannot attach to it says why.
+            let _ = lay::tap(ENDS[1]).and_then(|()| lay::switch_on(ENDS[1]));
+        }
         Ok(Networks { near, far, settings })
     }
 

@@ -99,6 +99,9 @@ pub(crate) trait Edge: fmt::Debug {
 
     /// Finishes a turn of the loop, after a batch was sent; an error ends the run.
     fn settle(&mut self, live: &mut Live) -> io::Result<()>;
+
+    /// Begins to close what takes its time, after the last turn.
+    fn close(&mut self) {}
 }
 
 /// The counters of what lies at the ends of a path.
@@ -157,6 +160,12 @@ impl Relay {
         mut observe: impl FnMut(&Carried),
     ) -> io::Result<Ended> {
         self.live.carry(&mut *self.edge, until, &mut observe)
+    }
+
+    /// Carries nothing any more, and begins to close interfaces, which takes the kernel milliseconds; dropping waits for
+    /// that. The counters stay.
+    pub fn close(&mut self) {
+        self.edge.close();
     }
 
     /// Makes [`run`](Self::run) return with this number when a descriptor is readable, such as a signal's or a control

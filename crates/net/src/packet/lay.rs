@@ -20,6 +20,14 @@ pub fn cable(here: &str, there: &str, network: BorrowedFd<'_>) -> io::Result<()>
     Ok(lay::add_cable(&here?, &there?, network)?)
 }
 
+/// Makes an interface whose other end is a program's, which attaches to it by its name. It stays when that program ends.
+///
+/// # Errors
+/// As [`cable`], and `NotFound` without `/dev/net/tun`.
+pub fn tap(name: &str) -> io::Result<()> {
+    softtimers_linux::tap::lasting_tap(name)
+}
+
 /// Switches an interface on; `lo` is one.
 ///
 /// # Errors

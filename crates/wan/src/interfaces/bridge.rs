@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::rc::Rc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Idle, LoopConfig, Slack, Timestamp};
@@ -73,8 +74,9 @@ pub struct BridgeStats {
 /// Two interfaces.
 #[derive(Debug)]
 struct Frames {
-    /// Two.
+    /// Two, until they are closed.
     sides: Vec<Side>,
+    closing: Vec<JoinHandle<()>>,
     incoming: FrameBatch,
     probe: LoopProbe,
     /// Whether a probe is due; none is while no frame is carried.
@@ -153,6 +155,7 @@ impl Relay {
         }
         let mut edge = Frames {
             sides: sides.into(),
+            closing: Vec::new(),
             incoming: FrameBatch::new(BATCH),
             probe: LoopProbe::new(),
             probe_is_due: false,
@@ -231,17 +234,18 @@ impl Edge for Frames {
         [Way::Up, Way::Down].into_iter().for_each(|way| self.send_run(way));
         if self.came_back { Err(io::Error::other(Problem::Loop)) } else { Ok(()) }
     }
+
+    /// The kernel takes milliseconds to close a packet socket: both at once.
+    fn close(&mut self) {
+        let closing = self.sides.drain(..).map(|side| thread::Builder::new().spawn(move || drop(side)));
+        self.closing.extend(closing.flatten());
+    }
 }
 
 impl Drop for Frames {
-    /// The kernel takes milliseconds to close a packet socket: both at once.
     fn drop(&mut self) {
-        let one = self.sides.pop();
-        std::thread::scope(|scope| {
-            let closing = std::thread::Builder::new().spawn_scoped(scope, move || drop(one));
-            self.sides.clear();
-            drop(closing);
-        });
+        self.close();
+        self.closing.drain(..).for_each(|closing| _ = closing.join());
     }
 }
 
@@ -319,7 +323,8 @@ impl Frames {
     }
 
     fn send_frame(&mut self, way: Way, frame: &[u8], offload: Offload) {
-        send(&mut self.stats, &self.sides[to(way)], frame, offload);
+        let Some(side) = self.sides.get(to(way)) else { return };
+        send(&mut self.stats, side, frame, offload);
     }
 
     fn probe_soon(&mut self, live: &mut Live) {

@@ -214,6 +214,7 @@ impl Emulator {
         (self.start, self.used) = (self.relay.now(), cpu_time());
         self.play()?;
         let broke_off = self.carry_command(&interrupt).err();
+        self.relay.close();
         if let Some(session) = &mut self.session {
             session.end();
         }

@@ -1,6 +1,6 @@
 //! The outside network, by a program that connects to it: [`Gateway`].
 //!
-//! pasta and slirp4netns create an interface in a given network, and turn its traffic into ordinary connections of
+//! pasta and slirp4netns attach to an interface in a given network, and turn its traffic into ordinary connections of
 //! their own. They must run outside, so this process starts a helper, which starts them, before it leaves:
 //!
 //! ```text
@@ -101,7 +101,7 @@ impl Gateway {
         self.order_one(&KINDS[0], loopback)
     }
 
-    /// Waits until the first gateway that works has created its interface in this network; the first was `ordered`.
+    /// Waits until the first gateway that works has attached to this network; the first was `ordered`.
     ///
     /// Returns whether it carries IPv6, too.
     ///
@@ -157,13 +157,16 @@ impl Gateway {
 
     fn order_one(&mut self, kind: &Kind, loopback: bool) -> io::Result<()> {
         let words = (kind.words)(std::process::id(), loopback, kind.has_v6 && self.outside_has_v6);
+        self.process = None;
         let Some(orders) = &mut self.orders else { return Ok(()) };
         orders.write_all((words.join(" ") + "\n").as_bytes())
     }
 
     fn await_interface(&mut self) -> io::Result<()> {
         for _ in 0..LOOKS {
-            if Interface::named(ENDS[1]).is_ok() {
+            // One that the gateway has made itself is off.
+            let is_attached = |end: Interface| end.has_carrier() || !end.is_up();
+            if self.process.is_some() && Interface::named(ENDS[1]).is_ok_and(is_attached) {
                 return Ok(());
             }
             let mut ends = [PollFd::new(self.ends.get_ref(), PollFlags::IN)];

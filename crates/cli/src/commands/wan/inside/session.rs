@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -206,11 +207,11 @@ impl Session {
             if matches!(peer.try_wait(), Ok(None)) {
                 let _ = id(&peer).map(|id| kill_process_group(id, Signal::TERM));
             }
-            for _ in 0..FAREWELLS {
+            for pause in pauses(FAREWELL) {
                 if !matches!(peer.try_wait(), Ok(None)) {
                     break;
                 }
-                thread::park_timeout(BETWEEN_LOOKS);
+                thread::park_timeout(pause);
             }
             children.push(peer);
         }
@@ -276,16 +277,16 @@ fn pass_right_to_mount() -> io::Result<()> {
 /// program, so any listening socket is its own. A peer that goes into the background exits, but listens.
 fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) -> Result<(), Failure> {
     let asked = |error: io::Error| Failure::broke_off("waiting for the peer to listen", &error);
-    for _ in 0..LOOKS {
+    for pause in pauses(PATIENCE) {
         if let Some(status) = peer.try_wait().map_err(asked)?.filter(|status| !status.success()) {
             return Err(Failure::check(format_args!("--peer: the command ended before CMD began: {status}")));
         }
         if interrupt.arrived() || networks.far(None, listens).map_err(asked)? {
             return Ok(());
         }
-        thread::park_timeout(BETWEEN_LOOKS);
+        thread::park_timeout(pause);
     }
-    let waited = (BETWEEN_LOOKS * LOOKS).as_secs();
+    let waited = PATIENCE.as_secs();
     say(format_args!("softtimers: --peer: nobody listens there after {waited} s; CMD begins all the same"));
     Ok(())
 }
@@ -308,8 +309,18 @@ fn id(child: &Child) -> io::Result<Pid> {
 
 /// How a command has ended that cannot be asked, as `wait` would say it: with exit code 1.
 const UNKNOWN: i32 = 1 << 8;
-/// The number of checks: ten seconds in all, since a server may have much to load.
-const LOOKS: u32 = 1_000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// The number of waits for an end: half a second.
-const FAREWELLS: u32 = 50;
+/// Returns the pauses between checks, of this time in all: an eighth of those before.
+fn pauses(most: Duration) -> impl Iterator<Item = Duration> {
+    let first = Duration::from_millis(1);
+    let mut past = Duration::ZERO;
+    iter::from_fn(move || {
+        let pause = first.max(past / 8);
+        past += pause;
+        (past <= most).then_some(pause)
+    })
+}
+
+/// A server may have much to load.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time in which a peer may end by itself.
+const FAREWELL: Duration = Duration::from_millis(500);
