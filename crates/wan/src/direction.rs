@@ -158,13 +158,7 @@ impl<T: Clone> Direction<T> {
     /// The time may be earlier than the last call by up to the shortest delay, but not before the last packet: an
     /// earlier time counts as that packet's.
     pub fn offer(&mut self, now: Timestamp, bytes: u32, packet: T) -> Admission {
-        self.offer_capable(now, bytes, false, packet)
-    }
-
-    /// Offers a packet whose transport understands marks, if `capable`: a [managed](Aqm) queue that may mark then marks
-    /// it instead of dropping it.
-    pub fn offer_capable(&mut self, now: Timestamp, bytes: u32, capable: bool, packet: T) -> Admission {
-        self.offer_of(now, bytes, Traits { capable, ..Traits::default() }, packet)
+        self.offer_of(now, bytes, Traits::default(), packet)
     }
 
     /// Offers a packet with these traits.

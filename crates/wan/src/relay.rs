@@ -123,7 +123,7 @@ pub(crate) enum Packet {
     /// A piece of a stream.
     Piece(ConnectionId, Segment),
     /// A frame, with the offloads left to its interface.
-    Frame(Box<[u8]>, Offload),
+    Frame(Vec<u8>, Offload),
     /// A segment of a joined frame.
     Segment(Rc<Unit>, u16),
 }
@@ -132,7 +132,8 @@ impl AsMut<[u8]> for Packet {
     /// Returns the bytes that may be damaged.
     fn as_mut(&mut self) -> &mut [u8] {
         match self {
-            Packet::Datagram(_, bytes) | Packet::Frame(bytes, _) => bytes,
+            Packet::Datagram(_, bytes) => bytes,
+            Packet::Frame(bytes, _) => bytes,
             Packet::Piece(..) | Packet::Segment(..) => &mut [],
         }
     }

@@ -80,18 +80,6 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer(now, bytes, packet)
     }
 
-    /// Offers a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
-    pub fn offer_capable(
-        &mut self,
-        now: Timestamp,
-        way: Way,
-        bytes: u32,
-        capable: bool,
-        packet: T,
-    ) -> Admission {
-        self.direction_mut(way).offer_capable(now, bytes, capable, packet)
-    }
-
     /// Offers a packet with these traits: see [`Direction::offer_of`].
     pub fn offer_of(&mut self, now: Timestamp, way: Way, bytes: u32, traits: Traits, packet: T) -> Admission {
         self.direction_mut(way).offer_of(now, bytes, traits, packet)
@@ -105,7 +93,14 @@ impl<T: Clone> Wan<T> {
 
     /// Returns the next packet that has arrived by `now`, in order of arrival; of equal times, the one going up first.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<(Way, Delivery<T>)> {
-        let way = match (self.up.next_due(now), self.down.next_due(now)) {
+        self.pop_due_of(now, [true; 2])
+    }
+
+    /// As [`pop_due`](Self::pop_due), of these directions only: up and down.
+    pub(crate) fn pop_due_of(&mut self, now: Timestamp, [up, down]: [bool; 2]) -> Option<(Way, Delivery<T>)> {
+        let up = up.then(|| self.up.next_due(now)).flatten();
+        let down = down.then(|| self.down.next_due(now)).flatten();
+        let way = match (up, down) {
             (Some(up), Some(down)) if down < up => Way::Down,
             (None, Some(_)) => Way::Down,
             (None, None) => return None,

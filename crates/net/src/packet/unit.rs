@@ -15,26 +15,31 @@ use super::{Frame, Interface, Offload, Segments};
 /// A frame of TCP that the kernel has joined, of at least two segments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unit {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     layout: Layout,
     size: u16,
     segments: u16,
 }
 
 impl Unit {
-    /// Takes over a frame that consists of segments which `out` can send; `None` for any other.
-    pub fn new(frame: &Frame<'_>, out: &Interface) -> Option<Self> {
+    /// Copies a frame that consists of segments which `out` can send; `None` for any other.
+    pub fn new(frame: &Frame<'_>, out: &Interface, copy: impl FnOnce(&[u8]) -> Vec<u8>) -> Option<Self> {
         let Some(Segments::Tcp(size)) = frame.offload.segments else { return None };
         if !frame.is_sendable(out) {
             return None;
         }
-        Self::from_frame(frame.bytes, size)
+        Self::from_frame(frame.bytes, size, copy)
     }
 
-    fn from_frame(bytes: &[u8], size: u16) -> Option<Self> {
+    fn from_frame(bytes: &[u8], size: u16, copy: impl FnOnce(&[u8]) -> Vec<u8>) -> Option<Self> {
         let layout = Layout::parse(bytes, Transport::Tcp)?;
         let segments = u16::try_from(layout.segments(bytes, size.into())?).ok().filter(|&all| all > 1)?;
-        Some(Unit { bytes: bytes.into(), layout, size, segments })
+        Some(Unit { bytes: copy(bytes), layout, size, segments })
+    }
+
+    /// Returns the memory, for another frame.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Returns the number of segments.
@@ -88,7 +93,7 @@ mod tests {
             all
         };
         let expected = wire(&whole, Offload { checksum: None, segments: Some(Segments::Tcp(1_000)) });
-        let unit = Unit::from_frame(&whole, 1_000).unwrap();
+        let unit = Unit::from_frame(&whole, 1_000, <[u8]>::to_vec).unwrap();
         assert_eq!((unit.segments(), unit.headers().len()), (6, 54));
         for cuts in 0..1u32 << 5 {
             let (mut all, mut begun, mut part) = (Vec::new(), 0, Vec::new());
@@ -109,14 +114,8 @@ mod tests {
     #[test]
     fn what_is_no_joined_frame_is_no_unit() {
         let whole = frame(1_000);
-        assert_eq!(
-            (
-                Unit::from_frame(&whole, 1_000),
-                Unit::from_frame(&whole, 0),
-                Unit::from_frame(&whole[..50], 100)
-            ),
-            (None, None, None)
-        );
-        assert_eq!(Unit::from_frame(&whole, 999).map(|unit| unit.segments()), Some(2));
+        let of = |bytes: &[u8], size| Unit::from_frame(bytes, size, <[u8]>::to_vec);
+        assert_eq!((of(&whole, 1_000), of(&whole, 0), of(&whole[..50], 100)), (None, None, None));
+        assert_eq!(of(&whole, 999).map(|unit| unit.segments()), Some(2));
     }
 }

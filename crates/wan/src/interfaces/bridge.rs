@@ -89,6 +89,7 @@ struct Frames {
     run: [Option<Run>; 2],
     /// Room for a frame to be sent.
     part: Vec<u8>,
+    spare: Spare,
     /// Whether frames are carried; before, only loops are detected.
     carries: bool,
     stats: BridgeStats,
@@ -106,6 +107,25 @@ impl Run {
     /// Says whether this segment continues it.
     fn is_followed_by(&self, unit: &Rc<Unit>, segment: u16, marked: bool) -> bool {
         Rc::ptr_eq(&self.unit, unit) && self.segments.end == segment && self.marked == marked
+    }
+}
+
+/// The memory of frames that were sent, for others: joined frames are so long that new memory for each costs page faults.
+#[derive(Debug, Default)]
+struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut room = self.0.pop().unwrap_or_default();
+        room.clear();
+        room.extend_from_slice(bytes);
+        room
+    }
+
+    fn keep(&mut self, room: Vec<u8>) {
+        if self.0.len() < BATCH {
+            self.0.push(room);
+        }
     }
 }
 
@@ -165,6 +185,7 @@ impl Relay {
             only,
             run: [None, None],
             part: Vec::new(),
+            spare: Spare::default(),
             carries: own,
             stats: BridgeStats::default(),
         };
@@ -228,6 +249,7 @@ impl Edge for Frames {
         let Packet::Frame(mut frame, offload) = self.alone(delivery).damaged() else { return };
         self.stats.marks_written += u64::from(marked && mark(&mut frame));
         self.send_frame(way, &frame, offload);
+        self.spare.keep(frame);
     }
 
     fn settle(&mut self, _: &mut Live) -> io::Result<()> {
@@ -252,7 +274,7 @@ impl Drop for Frames {
 impl Frames {
     /// Receives a batch from one side. More frames are reported again.
     fn take(&mut self, live: &mut Live, side: usize) {
-        let Frames { sides, incoming, probe, came_back, stats, own, carries, only, .. } = self;
+        let Frames { sides, incoming, probe, came_back, stats, spare, own, carries, only, .. } = self;
         let [a, b] = &mut sides[..] else { return };
         let (from, to) = if side == 0 { (a, b) } else { (b, a) };
         if let Err(error) = from.receiver.recv_batch(incoming) {
@@ -287,7 +309,7 @@ impl Frames {
                 continue;
             }
             let received = frame.received.unwrap_or(now).min(now);
-            offer(live, stats, way, received, &frame, &to.interface);
+            offer(live, stats, spare, way, received, &frame, &to.interface);
         }
         if self.carries && !self.own {
             self.probe_soon(live);
@@ -299,7 +321,7 @@ impl Frames {
         let (mut frame, mut offload) = match &delivery.packet {
             Packet::Segment(unit, index) => {
                 let offload = unit.part(*index..index + 1, &mut self.part);
-                (Box::from(self.part.as_slice()), offload)
+                (self.spare.copy(&self.part), offload)
             }
             _ => return delivery,
         };
@@ -320,6 +342,7 @@ impl Frames {
         self.stats.marks_written += if marked && mark(&mut frame) { number } else { 0 };
         self.send_frame(way, &frame, offload);
         self.part = frame;
+        Rc::into_inner(unit).into_iter().for_each(|unit| self.spare.keep(unit.into_bytes()));
     }
 
     fn send_frame(&mut self, way: Way, frame: &[u8], offload: Offload) {
@@ -369,6 +392,7 @@ fn pass(stats: &mut BridgeStats, frame: &Frame<'_>, side: &Side) {
 fn offer(
     live: &mut Live,
     stats: &mut BridgeStats,
+    spare: &mut Spare,
     way: Way,
     received: Timestamp,
     frame: &Frame<'_>,
@@ -378,11 +402,11 @@ fn offer(
     let looks_at_packets = live.follows || live.wan.direction(way).path().looks_at_packets();
     if !looks_at_packets && frame.is_sendable(out) {
         stats.whole += u64::from(frame.offload.segments.is_some());
-        let packet = Packet::Frame(frame.bytes.into(), frame.offload);
+        let packet = Packet::Frame(spare.copy(frame.bytes), frame.offload);
         let _ = live.wan.offer(received, way, frame.bytes.len() as u32, packet);
         return;
     }
-    if let Some(unit) = Unit::new(frame, out).map(Rc::new) {
+    if let Some(unit) = Unit::new(frame, out, |bytes| spare.copy(bytes)).map(Rc::new) {
         stats.joined += 1;
         let traits = traits(live, way, unit.headers());
         for segment in 0..unit.segments() {
@@ -395,7 +419,7 @@ fn offer(
     let outcome = frame.on_the_wire(&mut |bytes| {
         pieces += 1;
         let traits = traits(live, way, bytes);
-        let packet = Packet::Frame(bytes.into(), Offload::default());
+        let packet = Packet::Frame(spare.copy(bytes), Offload::default());
         let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, packet);
     });
     stats.unsplit += u64::from(outcome.is_err());

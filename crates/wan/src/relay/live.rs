@@ -18,8 +18,8 @@ pub(crate) struct Live {
     lead: SendCost,
     /// Whether a scenario is active, which may change the path at any moment.
     pub(crate) follows: bool,
-    /// The timer for the path's next event, with its window.
-    look_at: Option<(TimerId, (Timestamp, Timestamp))>,
+    /// The timer for the path's next event, with its time.
+    look_at: Option<(TimerId, Timestamp)>,
 }
 
 /// The next step of a relay.
@@ -78,11 +78,13 @@ impl Live {
             }
             // At most a batch; what else has arrived is due after the next poll of the sources.
             let (begun, mut sent) = (self.now(), 0);
+            let leaves =
+                [Way::Up, Way::Down].map(|way| self.leaves_at(edge, way).is_some_and(|at| at <= begun));
             while sent < BATCH {
                 let left = self.now();
                 // By then the kernel has it.
                 let now = left + self.lead.least();
-                let Some((way, delivery)) = self.wan.pop_due(now) else { break };
+                let Some((way, delivery)) = self.wan.pop_due_of(now, leaves) else { break };
                 let Delivery { bytes, offered, due, .. } = delivery;
                 observe(&Carried { way, bytes, offered, due, left });
                 edge.send(self, now, way, delivery);
@@ -97,12 +99,8 @@ impl Live {
 
     /// Sleeps until something is to be done, on the path or at its ends.
     fn next(&mut self, edge: &dyn Edge) -> io::Result<Next> {
-        let exact = edge.wakes_at(self).map(|at| (at, at));
-        let ways = [Way::Up, Way::Down].into_iter().filter_map(|way| {
-            let at = self.wan.direction(way).poll_at()?.saturating_sub(self.lead.least());
-            Some((at, at + edge.may_wait(self, way)))
-        });
-        self.arm(ways.chain(exact).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1))));
+        let ways = [Way::Up, Way::Down].into_iter().filter_map(|way| self.leaves_at(edge, way));
+        self.arm(ways.chain(edge.wakes_at(self)).min());
         Ok(match self.events.next(&mut self.timers)? {
             Happening::Ready { token: Token(token), .. } if token & WATCHED != 0 => {
                 Next::Ended(Ended::Watched(token as u32))
@@ -121,17 +119,19 @@ impl Live {
         })
     }
 
-    /// Arms the timer for what is due at the first time, and sleeps until the second at most.
-    fn arm(&mut self, window: Option<(Timestamp, Timestamp)>) {
-        if self.look_at.map(|(_, window)| window) == window {
+    /// Returns when the next packets of a direction leave: with the last of those that leave as one.
+    fn leaves_at(&self, edge: &dyn Edge, way: Way) -> Option<Timestamp> {
+        let at = self.wan.direction(way).poll_at()?.saturating_sub(self.lead.least());
+        Some(at + edge.may_wait(self, way))
+    }
+
+    fn arm(&mut self, at: Option<Timestamp>) {
+        if self.look_at.map(|(_, at)| at) == at {
             return;
         }
         if let Some((id, _)) = self.look_at.take() {
             self.timers.cancel(id);
         }
-        self.look_at = window.map(|(at, last)| {
-            let slack = Slack::within(last.saturating_duration_since(at));
-            (self.timers.schedule_at(self.events.now(), at, slack, Event::Path), (at, last))
-        });
+        self.look_at = at.map(|at| (self.schedule(at, Slack::EXACT, Event::Path), at));
     }
 }
