@@ -1,7 +1,7 @@
 //! `cargo lab measure`: measures the figures of docs/benchmarks.md on this machine.
 //!
 //! ```text
-//!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
+//!   batch-N, disturbed, idle         the command, as a user starts it: doctor, send, recv
 //!   wan-start, one-way               until wan's command has run, and how late it is between kernels
 //!   emulators                        wan beside Toxiproxy and netem
 //!   c                                C programs beside libuv and libevent
@@ -18,7 +18,6 @@ mod c;
 mod doctor;
 mod emulators;
 mod one_way;
-mod wan;
 mod wan_start;
 
 use anyhow::Context as _;
@@ -55,7 +54,7 @@ impl Effort {
 }
 
 /// The sections that can be measured separately.
-pub const SECTIONS: [Section<Effort>; 18] = [
+pub const SECTIONS: [Section<Effort>; 17] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -69,7 +68,6 @@ pub const SECTIONS: [Section<Effort>; 18] = [
     ("overload", |effort| bench(effort, "overload")),
     ("c", c::c),
     ("server", |effort| bench(effort, "server")),
-    ("wan", wan::wan),
     ("wan-start", wan_start::wan_start),
     ("one-way", one_way::one_way),
     ("emulators", emulators::emulators),
