@@ -277,7 +277,7 @@ fn pass_right_to_mount() -> io::Result<()> {
 /// program, so any listening socket is its own. A peer that goes into the background exits, but listens.
 fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) -> Result<(), Failure> {
     let asked = |error: io::Error| Failure::broke_off("waiting for the peer to listen", &error);
-    for pause in pauses(PATIENCE) {
+    for pause in pauses(PEERS_PATIENCE) {
         if let Some(status) = peer.try_wait().map_err(asked)?.filter(|status| !status.success()) {
             return Err(Failure::check(format_args!("--peer: the command ended before CMD began: {status}")));
         }
@@ -286,7 +286,7 @@ fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) 
         }
         thread::park_timeout(pause);
     }
-    let waited = PATIENCE.as_secs();
+    let waited = PEERS_PATIENCE.as_secs();
     say(format_args!("softtimers: --peer: nobody listens there after {waited} s; CMD begins all the same"));
     Ok(())
 }
@@ -321,6 +321,6 @@ fn pauses(most: Duration) -> impl Iterator<Item = Duration> {
 }
 
 /// A server may have much to load.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PEERS_PATIENCE: Duration = Duration::from_secs(10);
 /// The time in which a peer may end by itself.
 const FAREWELL: Duration = Duration::from_millis(500);
