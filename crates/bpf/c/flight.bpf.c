@@ -14,8 +14,8 @@
  * it is called with the window put back. Where acknowledgements are near, the kernel would wait for them instead of sending
  * less than a whole train (tcp_tso_should_defer), so from then on trains are its own.
  *
- * The loader leaves min_tso_segs out where trains are short anyway: on a kernel that skips a program, it returns whatever the
- * stack held (findings/struct_ops_min_tso_segs_sends_trains.sh).
+ * The loader leaves min_tso_segs out where trains are short anyway: where a kernel skips a program, its result is whatever the
+ * stack held.
  *
  * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
  * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
