@@ -14,8 +14,9 @@
  * it is called with the window put back. Where acknowledgements are near, the kernel would wait for them instead of sending
  * less than a whole train (tcp_tso_should_defer), so from then on trains are its own.
  *
- * The loader leaves min_tso_segs out where trains are short anyway: where a kernel skips a program, its result is whatever the
- * stack held.
+ * The loader leaves min_tso_segs out where trains are short anyway, and where fq is the default queue: fq paces in the place of
+ * the kernel's timer, and nothing would open the window. Under an fq set by hand a connection's first flight waits a round trip.
+ * Where a kernel skips a program, its result is whatever the stack held.
  *
  * The kernel's functions have no number of their own: here each has one that no helper has, and the loader
  * (src/tcp/flight.rs) puts the kernel's in its place. So the object needs no declaration of them that would tie it to a
@@ -149,7 +150,8 @@ static __always_inline void start(struct sock *sk)
 	}
 	flow->begun = 1;
 	flow->unheard = until(tp);
-	if (tp->tcp_clock_cache < flow->unheard)
+	/* Without min_tso_segs nothing opens it again before an acknowledgement. */
+	if (set->has_control > 1 && tp->tcp_clock_cache < flow->unheard)
 		hold(sk, flow);
 	tp->snd_cwnd_stamp = bpf_jiffies64();
 }
@@ -191,6 +193,7 @@ SEC("fentry/ssthresh") int flight_ssthresh(u64 *arguments)
 	if (flow) {
 		let_go(sk, flow);
 		flow->unheard = 0;
+		flow->before = ((struct tcp_sock *)sk)->snd_cwnd;
 	}
 	return cubictcp_recalc_ssthresh(sk);
 }
@@ -254,5 +257,10 @@ SEC("fentry/pkts_acked") int flight_pkts_acked(u64 *arguments)
 
 SEC("fentry/undo_cwnd") int flight_undo_cwnd(u64 *arguments)
 {
-	return tcp_reno_undo_cwnd((struct sock *)arguments[0]);
+	struct sock *sk = (struct sock *)arguments[0];
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	u32 window = tcp_reno_undo_cwnd(sk);
+
+	/* What the kernel saved before it asked for ssthresh may be the window that was held. */
+	return flow && window < flow->before ? flow->before : window;
 }

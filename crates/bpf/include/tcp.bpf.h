@@ -45,7 +45,7 @@ struct setting {
 	u32 scale;
 	u32 version;	  /* counts the changes */
 	u32 networks;	  /* 0: everybody but this machine */
-	u32 has_control;  /* whether there is the congestion control of that name */
+	u32 has_control;  /* 0: none of that name; 2: it limits trains */
 	char control[16]; /* of flight.bpf.c */
 	struct network to[NETWORKS];
 };
@@ -80,6 +80,7 @@ struct flow {
 	u8 active;
 	u8 begun; /* has sent */
 	u32 held; /* the window, while less of it is lent; 0: it has it */
+	u32 before; /* the window, when CUBIC was last asked how far to reduce it */
 	u64 unheard; /* until when no acknowledgement is near, ns */
 	u64 given_back; /* when, ns of CLOCK_MONOTONIC; 0: it has the capacity */
 };

@@ -136,9 +136,11 @@ impl TcpPace {
         program(&mut bpf)?.load().map_err(|error| refused(PROGRAM, &error))?;
         // Before, the kernel holds what the window cuts back for half a round trip, not 1 ms (`tcp_tso_should_defer`).
         let limits = capacity.rate.get() > SHORT_TRAINS && release_from((6, 18)).is_ok();
-        let flight = Flight::register(limits, |name| Some(data(bpf.map(name)?)?.fd().as_fd().as_raw_fd()));
-        let udp = Udp::load(&mut bpf);
-        let mut pace = TcpPace { bpf, flight, version: 0, links: vec![], udp };
+        // fq paces in the place of the kernel's timer, which opens a window that is held. A network namespace has no such file.
+        let fq = std::fs::read("/proc/sys/net/core/default_qdisc").is_ok_and(|queue| queue == b"fq\n");
+        let flight =
+            Flight::register(limits && !fq, |name| Some(data(bpf.map(name)?)?.fd().as_fd().as_raw_fd()));
+        let mut pace = TcpPace { udp: Udp::load(&mut bpf), bpf, flight, version: 0, links: vec![] };
         pace.set(capacity)?;
         Ok(pace)
     }
@@ -176,7 +178,7 @@ impl TcpPace {
     /// If the kernel refuses the map's value.
     pub fn set(&mut self, capacity: &TcpCapacity) -> Result<(), Error> {
         self.version = self.version.wrapping_add(1);
-        let control = self.flight.as_ref().map_or([0; 16], Flight::name);
+        let control = self.flight.as_ref().map_or(([0; 16], 0), Flight::control);
         let setting = capacity.encode(self.version, control);
         let settings = self.bpf.map_mut("settings").ok_or_else(missing)?;
         let mut settings: Array<_, [u64; SETTING]> = settings.try_into().map_err(map_error)?;
@@ -219,13 +221,12 @@ impl TcpPace {
 
 impl TcpCapacity {
     /// Returns `struct setting` of `include/tcp.bpf.h`.
-    fn encode(&self, version: u32, control: [u8; 16]) -> [u64; SETTING] {
+    fn encode(&self, version: u32, (control, has_control): ([u8; 16], u32)) -> [u64; SETTING] {
         let (bytes, scale) = match self.window {
             TcpWindow::OfPath(share) => (0, ((share * 1024.0).round() as u32).max(1)),
             TcpWindow::Bytes(bytes) => (bytes.max(1), 0),
         };
         let networks = &self.to[..self.to.len().min(TcpPace::NETWORKS)];
-        let has_control = u32::from(control[0] != 0);
         let mut raw = Vec::with_capacity(SETTING * 8);
         raw.extend((self.rate.get() / 8).max(1).to_ne_bytes());
         raw.extend(bytes.to_ne_bytes());
@@ -283,18 +284,20 @@ mod tests {
             window: TcpWindow::OfPath(0.5),
             to: vec![("10.0.0.0".parse().unwrap(), 8), ("2001:db8::".parse().unwrap(), 32)],
         };
-        let words = capacity.encode(7, *b"name\0\0\0\0\0\0\0\0\0\0\0\0");
+        let words = capacity.encode(7, (*b"name\0\0\0\0\0\0\0\0\0\0\0\0", 2));
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
         assert_eq!((words[0], words[1]), (10_000_000, 0));
-        assert_eq!([16, 20, 24, 28].map(word), [512, 7, 2, 1]);
+        assert_eq!([16, 20, 24, 28].map(word), [512, 7, 2, 2]);
         assert_eq!(&bytes[32..36], b"name");
         assert_eq!(bytes[48..64], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 0]);
         assert_eq!(bytes[64..80], [vec![0xff; 13], vec![0; 3]].concat()[..]);
         assert_eq!(bytes[80..84], [0x20, 1, 0xd, 0xb8]);
         assert_eq!(bytes[96..112], [vec![0xff; 4], vec![0; 12]].concat()[..]);
         let fixed = TcpCapacity { window: TcpWindow::Bytes(65_536), to: vec![], ..capacity };
-        assert_eq!(fixed.encode(1, [0; 16])[1], 65_536);
-        assert_eq!(fixed.encode(1, [0; 16])[6..], [0; 32]);
+        let words = fixed.encode(1, ([0; 16], 0));
+        assert_eq!(words[1], 65_536);
+        assert_eq!(words[3], 0);
+        assert_eq!(words[6..], [0; 32]);
     }
 }

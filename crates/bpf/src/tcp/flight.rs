@@ -25,6 +25,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../../object/flight.bpf.o");
 #[derive(Debug)]
 pub(crate) struct Flight {
     name: [u8; 16],
+    limits_trains: bool,
     _operations: Operations,
     _link: OwnedFd,
 }
@@ -59,9 +60,8 @@ impl Flight {
             let name = any_name();
             put(&mut bytes, data + name_offset, &name);
             let operations = Operations::new(value.id, bytes.clone());
-            let registered = operations.and_then(|operations| Ok((operations.register()?, operations)));
-            match registered {
-                Ok((link, operations)) => return Ok(Flight { name, _operations: operations, _link: link }),
+            match operations.and_then(|operations| Ok((operations.register()?, operations))) {
+                Ok((_link, _operations)) => return Ok(Flight { name, limits_trains, _operations, _link }),
                 // Names hold for the whole machine.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(refused(NAME, &error)),
@@ -70,9 +70,9 @@ impl Flight {
         Err(lacks("every name is taken".to_owned()))
     }
 
-    /// Returns the name that connections are given it by, with zeros behind it.
-    pub(crate) fn name(&self) -> [u8; 16] {
-        self.name
+    /// Returns the name that connections are given it by, with zeros behind it, and `has_control` of `struct setting`.
+    pub(crate) fn control(&self) -> ([u8; 16], u32) {
+        (self.name, 1 + u32::from(self.limits_trains))
     }
 }
 

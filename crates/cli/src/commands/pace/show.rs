@@ -230,7 +230,7 @@ fn refusals(refused: u64, last: u64) -> Option<String> {
 /// The kernel hands over what a pace is in 1/1024 s at a time (`sk_pacing_shift`): above this rate more than 16 packets, which a
 /// queue of 30 holds as measured (docs/pace.md).
 const TRAINS_OF_16: u64 = 16 * 1_448 * 8 * 1_024;
-const LONG_TRAINS: &str = "at this rate TCP hands over more than 16 packets at a time, up to 45, after a flight's first round trip (before Linux 6.18 always), which a short queue does not hold: 'ip link set dev DEV gso_max_segs 16' limits them";
+const LONG_TRAINS: &str = "at this rate TCP hands over more than 16 packets at a time, up to 45, after a flight's first round trip (before Linux 6.18, and by fq, always), which a short queue does not hold: 'ip link set dev DEV gso_max_segs 16' limits them";
 
 #[cfg(test)]
 mod tests {
