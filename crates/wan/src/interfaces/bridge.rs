@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use softtimers::{Idle, LoopConfig, Slack, Timestamp};
+use softtimers::{Idle, Interest, LoopConfig, Slack, Timestamp, Token};
 use softtimers_net::packet::{Frame, FrameBatch, Heard, Interface, LoopProbe, Offload, Unit};
 
 use super::beside::is_beside;
@@ -110,20 +110,22 @@ impl Run {
     }
 }
 
-/// The memory of frames that were sent, for others: joined frames are so long that new memory for each costs page faults.
+/// The memory of long frames that were sent, for others: joined frames are so long that new memory for each costs page
+/// faults. A short frame takes no more than its length, since the path bounds what it holds by lengths.
 #[derive(Debug, Default)]
 struct Spare(Vec<Vec<u8>>);
 
 impl Spare {
     fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut room = self.0.pop().unwrap_or_default();
+        let mut room = if bytes.len() < LONG { Vec::new() } else { self.0.pop().unwrap_or_default() };
         room.clear();
+        room.reserve_exact(bytes.len());
         room.extend_from_slice(bytes);
         room
     }
 
     fn keep(&mut self, room: Vec<u8>) {
-        if self.0.len() < BATCH {
+        if room.capacity() >= LONG && self.0.len() < BATCH {
             self.0.push(room);
         }
     }
@@ -167,11 +169,7 @@ impl Relay {
             Err(error) => Problem::System(error),
         })?;
         for (token, side) in sides.iter().enumerate() {
-            live.events.register(
-                &side.receiver,
-                softtimers::Token(token as u64),
-                softtimers::Interest::Readable,
-            )?;
+            live.events.register(&side.receiver, Token(token as u64), Interest::Readable)?;
         }
         let mut edge = Frames {
             sides: sides.into(),
@@ -437,6 +435,8 @@ fn to(way: Way) -> usize {
     usize::from(way == Way::Up)
 }
 
+/// The length from which a frame may take the memory of another.
+const LONG: usize = 16 << 10;
 /// A loop of switches shows within microseconds; one of tunnels or other bridges is found later.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const BETWEEN_PROBES: Duration = Duration::from_secs(1);
@@ -444,3 +444,59 @@ const BETWEEN_PROBES: Duration = Duration::from_secs(1);
 const ETHERNET: usize = 18;
 /// `ENOBUFS`, which std has no kind for.
 const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::{PathConfig, Wan};
+
+    #[test]
+    fn short_frames_take_no_memory_of_long_ones() {
+        let (mut spare, joined) = (Spare::default(), vec![0; 64 << 10]);
+        let copy = spare.copy(&joined);
+        spare.keep(copy);
+        let short: Vec<Vec<u8>> = (0..BATCH).map(|_| spare.copy(&joined[..60])).collect();
+        assert_eq!(short.iter().map(Vec::capacity).sum::<usize>(), BATCH * 60);
+        short.into_iter().for_each(|room| spare.keep(room));
+        let long = spare.copy(&joined[..LONG]);
+        assert_eq!((long.len(), long.capacity()), (LONG, joined.len()));
+    }
+
+    #[test]
+    fn a_closed_bridge_keeps_its_counters_and_waits_for_its_interfaces() {
+        let path = Wan::builder().both(PathConfig::default());
+        let live = Live::new(LoopConfig::default(), path).unwrap();
+        let closed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&closed);
+        let closing = thread::spawn(move || {
+            thread::park_timeout(Duration::from_millis(50));
+            seen.store(true, Ordering::Relaxed);
+        });
+        let edge = Frames {
+            sides: Vec::new(),
+            closing: vec![closing],
+            incoming: FrameBatch::new(BATCH),
+            probe: LoopProbe::new(),
+            probe_is_due: false,
+            came_back: false,
+            own: true,
+            coalesce: Duration::ZERO,
+            only: None,
+            run: [None, None],
+            part: Vec::new(),
+            spare: Spare::default(),
+            carries: true,
+            stats: BridgeStats { joined: 3, ..BridgeStats::default() },
+        };
+        let mut relay = Relay { live, edge: Box::new(edge) };
+        let before = relay.stats();
+        relay.close();
+        relay.run(Some(relay.now())).unwrap();
+        assert_eq!((relay.stats(), relay.counters(Way::Up)), (before, crate::Counters::default()));
+        drop(relay);
+        assert!(closed.load(Ordering::Relaxed));
+    }
+}
