@@ -163,8 +163,8 @@ impl Relay {
         self.live.carry(&mut *self.edge, until, &mut observe)
     }
 
-    /// Carries nothing any more, and begins to close interfaces, which takes the kernel milliseconds; dropping waits for
-    /// that. The counters stay.
+    /// Begins to close interfaces, which takes the kernel milliseconds; dropping waits for that. Nothing passes between
+    /// them any more, while sockets carry until they are dropped. The counters stay.
     pub fn close(&mut self) {
         self.edge.close();
     }
