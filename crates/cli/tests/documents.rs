@@ -50,6 +50,7 @@ fn manual_pages_are_roff() {
     assert!(stdout("man").contains(".TH softtimers 1"));
     assert!(stdout("man recv").contains("expect\\-interval"));
     assert!(stdout("man wan").contains("[\\-\\- \\fICMD\\fR]"));
+    assert!(stdout("man wan").contains("As \\-\\-loss, this way only"));
     assert!(stdout("man pace").contains("\\-\\- <\\fICMD\\fR>"));
     assert!(refusal(&run("man nonsense"), 2).contains("no command 'nonsense'; there are send, recv"));
 }

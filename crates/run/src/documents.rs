@@ -65,7 +65,8 @@ pub fn man(args: &ManArgs, mut command: Command, texts: fn(&str) -> &'static str
         command = command.after_help(None::<&str>).after_long_help(None::<&str>);
     }
     let mut page = Vec::new();
-    Man::new(command)
+    // The page has the texts that help leaves out.
+    Man::new(command.mut_args(|arg| arg.hide_short_help(false)))
         .render(&mut page)
         .map_err(|error| Failure::broke_off("writing the manual page", &error))?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
