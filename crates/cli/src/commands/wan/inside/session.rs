@@ -309,14 +309,14 @@ fn id(child: &Child) -> io::Result<Pid> {
 
 /// How a command has ended that cannot be asked, as `wait` would say it: with exit code 1.
 const UNKNOWN: i32 = 1 << 8;
-/// Returns the pauses between checks, of this time in all: an eighth of those before.
+/// Returns the pauses between checks, of this time in all: an eighth of those before, and at most 50 ms.
 fn pauses(most: Duration) -> impl Iterator<Item = Duration> {
-    let first = Duration::from_millis(1);
+    let [first, longest] = [1, 50].map(Duration::from_millis);
     let mut past = Duration::ZERO;
     iter::from_fn(move || {
-        let pause = first.max(past / 8);
+        let pause = (past / 8).clamp(first, longest).min(most - past);
         past += pause;
-        (past <= most).then_some(pause)
+        (!pause.is_zero()).then_some(pause)
     })
 }
 
@@ -324,3 +324,17 @@ fn pauses(most: Duration) -> impl Iterator<Item = Duration> {
 const PEERS_PATIENCE: Duration = Duration::from_secs(10);
 /// The time in which a peer may end by itself.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_short_and_add_up() {
+        for most in [FAREWELL, PEERS_PATIENCE] {
+            let pauses: Vec<Duration> = pauses(most).collect();
+            assert_eq!(pauses.iter().sum::<Duration>(), most);
+            assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(50)), "{pauses:?}");
+        }
+    }
+}
