@@ -101,9 +101,9 @@ impl Networks {
         let settings = TcpSettings::read();
         let (near, far) = (new()?, far.then(new).transpose()?);
         unshare_network().and_then(|()| tune()).map_err(doing("setting up the middle"))?;
-        if far.is_none() {
-            // A gateway that cannot attach to it says why.
-            let _ = lay::tap(ENDS[1]).and_then(|()| lay::switch_on(ENDS[1]));
+        // Without it, the gateway makes one, which is off, or says why it cannot.
+        if far.is_none() && lay::tap(ENDS[1]).is_ok() {
+            lay::switch_on(ENDS[1]).map_err(doing("setting up the gateway's interface"))?;
         }
         Ok(Networks { near, far, settings })
     }
