@@ -9,7 +9,7 @@ use std::str::FromStr;
 ///
 /// let part: Part = "2/3".parse()?;
 /// assert!(part.indices(7).eq([1, 4]));
-/// assert!(Part::default().of(3).eq([0, 1, 2]));
+/// assert!(Part::default().indices(3).eq([0, 1, 2]));
 /// assert!("4/3".parse::<Part>().is_err());
 /// # Ok::<(), String>(())
 /// ```
