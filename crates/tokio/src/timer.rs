@@ -30,7 +30,7 @@ use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// Not known yet while it is [new](Owner::New).
+    /// Zero, which is not it, until the first poll of a [new](Owner::New) one.
     due: Timestamp,
     slack: Slack,
     owner: Owner,
@@ -217,9 +217,10 @@ impl Timer {
     /// fifth of such a timer's cost.
     fn read_clock(&mut self) -> Timestamp {
         let Owner::New(New { made, delay, .. }) = self.owner else { return clock::timestamp() };
-        let (made, delay) = (clock::timestamp_of(made), Duration::from_nanos(delay));
-        self.due = made + delay;
-        if delay >= LONG_DELAY { made } else { clock::timestamp() }
+        // One that is still new at a later poll found no runtime at its first, and panicked.
+        let (made, is_first) = (clock::timestamp_of(made), self.due == Timestamp::ZERO);
+        self.due = made + Duration::from_nanos(delay);
+        if is_first && delay >= LONG_DELAY.as_nanos() as u64 { made } else { clock::timestamp() }
     }
 
     /// Gives it to the timers of the current runtime, unless it has an owner.
@@ -369,6 +370,7 @@ const LONG_DELAY: Duration = Duration::from_millis(10);
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
 mod tests {
     use std::future::poll_fn;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
 
@@ -396,6 +398,19 @@ mod tests {
         let mut timer = Timer::after(Duration::from_nanos(1));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(timer.poll(&mut cx).is_ready());
+    }
+
+    /// Without a runtime the first poll panics; if that is caught, a later one reads the clock.
+    #[test]
+    fn a_long_timer_whose_first_poll_panicked_is_over_in_time() {
+        let mut timer = Timer::after(LONG_DELAY);
+        let due = timer.deadline();
+        let mut poll = || timer.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(catch_unwind(AssertUnwindSafe(&mut poll)).is_err());
+        while Instant::now() <= due {
+            std::thread::yield_now();
+        }
+        assert!(poll().is_ready());
     }
 
     /// Also one before the machine's start, and one in a thousand years.
