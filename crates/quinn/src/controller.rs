@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Bbr, Controller, ControllerFactory, ControllerMetrics};
+use softtimers_core::Timestamp;
 
 use crate::EvenCubic;
 use crate::current::with_gate;
-use crate::even::UNPACED;
+use crate::even::{Least, UNPACED};
 use crate::gate::{Gate, Window};
 
 /// A factory of controllers that decide as those of another factory, and report to the gate.
@@ -33,7 +34,7 @@ use crate::gate::{Gate, Window};
 /// its packets however evenly they leave.
 ///
 /// # Cost
-/// 80 bytes for each path. Each ACK reads the inner controller's metrics once.
+/// Some 220 bytes for each path. Each ACK reads the inner controller's metrics once.
 #[derive(Clone, Debug)]
 pub struct SmoothController<F>(Arc<F>);
 
@@ -53,7 +54,7 @@ impl Default for SmoothController<EvenCubic> {
 
 impl<F: ControllerFactory> ControllerFactory for SmoothController<F> {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Smooth::around(Arc::clone(&self.0).build(now, current_mtu)))
+        Box::new(Smooth::around(Arc::clone(&self.0).build(now, current_mtu), now))
     }
 }
 
@@ -69,8 +70,9 @@ struct Smooth {
     /// See [`Window::first`].
     first: bool,
     pacing_bps: Option<u64>,
-    /// The shortest round trip, and the latest ones.
-    least: Duration,
+    built: Instant,
+    /// The recent shortest round trip, and the latest ones.
+    least: Least,
     latest: [Duration; 4],
     /// The time of the last loss that is not forgiven, and the delay of the queue then.
     lost: Option<(Instant, Duration)>,
@@ -79,36 +81,32 @@ struct Smooth {
 }
 
 impl Smooth {
-    fn around(inner: Box<dyn Controller>) -> Self {
-        let unpaced = inner.clone_box().into_any().is::<Bbr>();
+    fn around(inner: Box<dyn Controller>, built: Instant) -> Self {
         let mut smooth = Smooth {
+            unpaced: inner.clone_box().into_any().is::<Bbr>(),
             inner,
             round_trip: None,
             sampled: false,
             batch: None,
             first: true,
             pacing_bps: None,
-            least: Duration::MAX,
+            built,
+            least: Least::NONE,
             latest: [Duration::MAX; 4],
             lost: None,
-            unpaced,
         };
         smooth.look();
         smooth
     }
 
-    /// Records a packet's round trip, `took`. quinn updates its estimate only after this call: before the
-    /// first sample it is 333 ms, on any path.
-    fn took(&mut self, took: Duration, smoothed: Duration) {
-        let least = self.batch.map_or(took, |least| least.min(took));
-        self.batch = Some(least);
-        self.least = self.least.min(took);
+    /// Records a packet's round trip, `took`, that ends `now`, and forgives an old loss. quinn updates its estimate only
+    /// after this call: before the first sample it is 333 ms, on any path.
+    fn took(&mut self, now: Instant, took: Duration, smoothed: Duration) {
+        let least = *self.batch.insert(self.batch.map_or(took, |least| least.min(took)));
+        self.least.note(Timestamp::ZERO + now.saturating_duration_since(self.built), took);
         self.latest.rotate_left(1);
         self.latest[3] = took;
         self.round_trip = Some(if self.sampled { smoothed.min(least * 2) } else { least });
-    }
-
-    fn forgive(&mut self, now: Instant) {
         self.lost = self.lost.filter(|(lost, _)| now.saturating_duration_since(*lost) < FORGIVEN);
     }
 
@@ -133,8 +131,7 @@ impl Controller for Smooth {
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
-        self.took(now.saturating_duration_since(sent), rtt.get());
-        self.forgive(now);
+        self.took(now, now.saturating_duration_since(sent), rtt.get());
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
@@ -147,7 +144,7 @@ impl Controller for Smooth {
         self.inner.on_congestion_event(now, sent, persistent, lost_bytes);
         if lost_bytes > 0 {
             // Packets that followed a dropped one have waited for all of the queue; some of their ACKs are late.
-            let queue = self.latest.into_iter().min().unwrap_or_default().saturating_sub(self.least);
+            let queue = self.latest.into_iter().min().unwrap_or_default().saturating_sub(self.least.get());
             self.lost = Some((now, queue));
         }
         self.look();
@@ -196,10 +193,11 @@ impl Controller for Smooth {
 /// How long after a loss the path counts as having room again.
 const FORGIVEN: Duration = Duration::from_secs(10);
 
-/// Returns the bytes of a transmit that waits: those of half a millisecond, as many as leave together, up to ten packets.
+/// Returns the bytes of a transmit that waits: those of half a millisecond, at least the three packets that leave together after a
+/// loss, at most ten; but no more than an eighth of the window.
 fn at_the_gate(window: u64, round_trip: Duration) -> u64 {
     let transmit = u128::from(window) * 500_000 / round_trip.as_nanos().max(1);
-    u64::try_from(transmit).unwrap_or(u64::MAX).min(14_520).min(window / 8)
+    u64::try_from(transmit).unwrap_or(u64::MAX).clamp(3 * 1_452, 14_520).min(window / 8)
 }
 
 #[cfg(test)]
@@ -211,7 +209,7 @@ mod tests {
     fn smooth(factory: impl ControllerFactory) -> Smooth {
         #[expect(clippy::disallowed_methods, reason = "a controller wants one; nothing depends on it")]
         let now = Instant::now();
-        Smooth::around(Arc::new(factory).build(now, 1_200))
+        Smooth::around(Arc::new(factory).build(now, 1_200), now)
     }
 
     fn millis(millis: u64) -> Duration {
@@ -221,13 +219,13 @@ mod tests {
     #[test]
     fn the_first_round_trip_is_its_sample_and_not_what_quinn_starts_with() {
         let mut cubic = smooth(CubicConfig::default());
+        let now = cubic.built;
         assert_eq!(cubic.round_trip, None);
-        cubic.took(millis(24), millis(333));
-        cubic.took(millis(20), millis(333));
+        cubic.took(now, millis(24), millis(333));
+        cubic.took(now, millis(20), millis(333));
         assert_eq!(cubic.round_trip, Some(millis(20)));
-        #[expect(clippy::disallowed_methods, reason = "as above")]
-        cubic.on_end_acks(Instant::now(), 0, false, None);
-        cubic.took(millis(26), millis(21));
+        cubic.on_end_acks(now, 0, false, None);
+        cubic.took(now, millis(26), millis(21));
         assert_eq!(cubic.round_trip, Some(millis(21)));
     }
 
@@ -236,7 +234,7 @@ mod tests {
     fn a_round_trip_is_at_most_twice_the_sample() {
         let mut cubic = smooth(CubicConfig::default());
         cubic.sampled = true;
-        cubic.took(millis(20), millis(333));
+        cubic.took(cubic.built, millis(20), millis(333));
         assert_eq!(cubic.round_trip, Some(millis(40)));
     }
 
@@ -245,15 +243,14 @@ mod tests {
         assert!(smooth(BbrConfig::default()).unpaced && !smooth(CubicConfig::default()).unpaced);
         let mut even = smooth(EvenCubic::default());
         assert_eq!(even.pacing_bps, Some(UNPACED), "trains first");
-        #[expect(clippy::disallowed_methods, reason = "as above")]
-        let now = Instant::now();
+        let now = even.built;
         even.on_congestion_event(now, now, false, 0);
         assert!(even.lost.is_none(), "a mark is no loss");
         even.on_congestion_event(now, now + millis(1), false, 1_200);
         assert!(even.lost.is_some());
-        even.forgive(now + millis(9_999));
+        even.took(now + millis(9_999), millis(20), millis(20));
         assert!(even.lost.is_some());
-        even.forgive(now + millis(10_001));
+        even.took(now + millis(10_001), millis(20), millis(20));
         assert!(even.lost.is_none());
     }
 
@@ -261,20 +258,34 @@ mod tests {
     #[test]
     fn a_loss_tells_the_delay_of_the_queue() {
         let mut even = smooth(EvenCubic::default());
-        [20, 21, 22, 29, 22, 23].into_iter().for_each(|took| even.took(millis(took), millis(20)));
-        #[expect(clippy::disallowed_methods, reason = "as above")]
-        let now = Instant::now();
+        let now = even.built;
+        [20, 21, 22, 29, 22, 23].into_iter().for_each(|took| even.took(now, millis(took), millis(20)));
         even.on_congestion_event(now, now, false, 1_200);
         assert_eq!(even.lost, Some((now, millis(2))));
     }
 
-    /// The packets of half a millisecond: four at 100 Mbit/s, and no more than one transmit has.
+    /// As after a change of the route: what the round trip was before is no measure of the queue.
+    #[test]
+    fn a_longer_path_is_no_longer_queue() {
+        let mut even = smooth(EvenCubic::default());
+        let mut now = even.built;
+        even.took(now, millis(20), millis(20));
+        for _ in 0..12 {
+            now += millis(1_000);
+            (60..64).for_each(|took| even.took(now, millis(took), millis(60)));
+        }
+        even.on_congestion_event(now, now, false, 1_200);
+        assert_eq!(even.lost, Some((now, Duration::ZERO)));
+    }
+
+    /// The packets of half a millisecond: four at 100 Mbit/s, no fewer than leave together after a loss and no more than one
+    /// transmit has.
     #[test]
     fn what_waits_is_one_transmit() {
-        let waits = [(250_000, 20), (750_000, 20), (62_500, 5), (24_000, 1)];
+        let waits = [(250_000, 20), (750_000, 20), (62_500, 5), (62_500, 20), (24_000, 1)];
         assert_eq!(
             waits.map(|(window, took)| at_the_gate(window, millis(took))),
-            [6_250, 14_520, 6_250, 3_000]
+            [6_250, 14_520, 6_250, 4_356, 3_000]
         );
     }
 

@@ -48,6 +48,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use softtimers_core::Timestamp;
 
 use machine::Machine;
+pub(crate) use path::Least;
 
 /// A factory of controllers for senders that pace: CUBIC with a slow start that ends in time.
 ///

@@ -164,7 +164,7 @@ impl Machine {
         };
         let rate = self.trains.rate().or_else(lowest).filter(|_| self.threshold.is_infinite());
         let Some(rate) = rate else { return 1.0 };
-        let least = self.path.least();
+        let least = self.path.least.get();
         let queue = self.path.shortest().saturating_sub(least);
         if queue >= self.shows() {
             return 1.0;
@@ -191,7 +191,7 @@ impl Machine {
         if let Some(standing) = standing {
             // The queue results from the window of the previous round trip. What was added since drains,
             // except for the amount that shows: with less, the queue would run empty at each late wake-up.
-            let least = self.path.least();
+            let least = self.path.least.get();
             let kept = (least + shows).as_secs_f64() / (least + standing).as_secs_f64();
             let of = if rounds > 1 { self.round_windows[1] } else { self.window };
             self.window = (of * kept).max(self.least_window());
@@ -260,7 +260,7 @@ impl Machine {
 
     /// Returns the path's capacity in bytes, according to its trains.
     fn full(&self) -> Option<f64> {
-        Some(self.trains.rate()? * SURE * self.path.least().as_secs_f64())
+        Some(self.trains.rate()? * SURE * self.path.least.get().as_secs_f64())
     }
 
     /// The shortest delay that counts as a queue, and not as the jitter of wake-ups.
@@ -299,13 +299,13 @@ impl Machine {
         self.phase == Phase::Start
             && self.threshold.is_infinite()
             && self.trains.rate().is_none()
-            && self.window * 2e-3 <= TRAIN * self.mtu * self.path.least().as_secs_f64()
+            && self.window * 2e-3 <= TRAIN * self.mtu * self.path.least.get().as_secs_f64()
     }
 
     /// Returns the pacing rate in bytes a second, if it does not follow from the window: no faster than the
     /// link until Probe.
     pub(super) fn pace(&self) -> Option<f64> {
-        let by_window = self.window / self.path.least().as_secs_f64();
+        let by_window = self.window / self.path.least.get().as_secs_f64();
         match self.phase {
             Phase::Start => Some((self.trains.rate()? * SURE).min(by_window * 1.25)),
             Phase::Probe(_) => Some(by_window * 1.03),

@@ -9,7 +9,7 @@ use super::delivery::Delivery;
 /// A view of the path from its sender's side.
 #[derive(Clone, Debug)]
 pub(super) struct PathView {
-    least: Least,
+    pub(super) least: Least,
     /// A round trip ends with the first ACK of a packet that left after it began.
     round_began: Timestamp,
     /// The shortest round trip of this round and the number of samples; and the shortest of the round before.
@@ -35,21 +35,20 @@ impl Part {
 
 /// The shortest time of the last five to ten seconds. Older ones expire: the route may have become longer.
 #[derive(Clone, Copy, Debug)]
-struct Least {
-    half_began: Timestamp,
+pub(crate) struct Least {
+    began: Timestamp,
     half: Duration,
-    half_before: Duration,
+    before: Duration,
 }
 
 impl PathView {
     pub(super) fn new(now: Timestamp) -> Self {
-        let none = Duration::MAX;
         PathView {
-            least: Least { half_began: now, half: none, half_before: none },
+            least: Least::NONE,
             round_began: now,
-            shortest: none,
+            shortest: Duration::MAX,
             samples: 0,
-            shortest_before: none,
+            shortest_before: Duration::MAX,
             part: Part::NONE,
             delivery: Delivery::new(now),
         }
@@ -59,7 +58,7 @@ impl PathView {
     pub(super) fn acked(&mut self, now: Timestamp, sent: Timestamp, bytes: u64) -> bool {
         let took = now.saturating_duration_since(sent);
         self.least.note(now, took);
-        self.delivery.acked(now, bytes, self.least());
+        self.delivery.acked(now, bytes, self.least.get());
         let ended = sent >= self.round_began;
         if ended {
             self.round_began = now;
@@ -73,14 +72,9 @@ impl PathView {
         ended
     }
 
-    /// The recent shortest round trip.
-    pub(super) fn least(&self) -> Duration {
-        self.least.half.min(self.least.half_before)
-    }
-
     /// The most bytes that the path has recently delivered in its shortest round trip: those it holds without a queue.
     pub(super) fn delivered(&self) -> f64 {
-        self.delivery.most(self.least())
+        self.delivery.most(self.least.get())
     }
 
     /// Returns the excess of the shortest round trip among the latest `samples` over the shortest of all: the standing
@@ -91,12 +85,12 @@ impl PathView {
             self.part = Part { before: Some(shortest), ..Part::NONE };
             return self.standing(u32::MAX);
         }
-        before.map(|shortest| shortest.saturating_sub(self.least()))
+        before.map(|shortest| shortest.saturating_sub(self.least.get()))
     }
 
     /// The same of the whole round before this one.
     pub(super) fn queued_before(&self) -> Duration {
-        self.shortest_before.saturating_sub(self.least())
+        self.shortest_before.saturating_sub(self.least.get())
     }
 
     /// Returns HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.
@@ -116,12 +110,19 @@ impl PathView {
 }
 
 impl Least {
-    fn note(&mut self, now: Timestamp, took: Duration) {
-        let passed = now.saturating_duration_since(self.half_began);
+    pub(crate) const NONE: Least =
+        Least { began: Timestamp::ZERO, half: Duration::MAX, before: Duration::MAX };
+
+    pub(crate) fn get(&self) -> Duration {
+        self.half.min(self.before)
+    }
+
+    pub(crate) fn note(&mut self, now: Timestamp, took: Duration) {
+        let passed = now.saturating_duration_since(self.began);
         if passed >= HALF {
             // After a pause even the last half is too old.
             let before = if passed < 2 * HALF { self.half } else { Duration::MAX };
-            (self.half_began, self.half_before, self.half) = (now, before, Duration::MAX);
+            (self.began, self.before, self.half) = (now, before, Duration::MAX);
         }
         self.half = self.half.min(took);
     }
@@ -157,9 +158,9 @@ mod tests {
         let mut path = PathView::new(Timestamp::ZERO);
         feed(&mut path, 0, 5, 20);
         feed(&mut path, 1_000, 200, 60);
-        assert_eq!(path.least(), Duration::from_millis(60));
+        assert_eq!(path.least.get(), Duration::from_millis(60));
         feed(&mut path, 20_000, 2, 30);
-        assert_eq!(path.least(), Duration::from_millis(30), "a shorter one counts at once");
+        assert_eq!(path.least.get(), Duration::from_millis(30), "a shorter one counts at once");
     }
 
     #[test]
@@ -167,7 +168,7 @@ mod tests {
         let mut path = PathView::new(Timestamp::ZERO);
         feed(&mut path, 0, 5, 20);
         feed(&mut path, 60_000, 1, 60);
-        assert_eq!(path.least(), Duration::from_millis(60));
+        assert_eq!(path.least.get(), Duration::from_millis(60));
     }
 
     #[test]
