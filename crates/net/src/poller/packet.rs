@@ -164,11 +164,12 @@ impl PacketDevice {
     /// [`Drops::interface`].
     ///
     /// # Errors
-    /// As [`open`](PacketDevice::open); `InvalidInput` for no shares or more than 256, and with some kernels for
-    /// an interface that is switched off.
+    /// As [`open`](PacketDevice::open); `InvalidInput` for no shares or more than 256, for a ring of
+    /// [blocks](PacketConfig::blocks), and with some kernels for an interface that is switched off.
     pub fn sharded(interface: &Interface, config: &PacketConfig, shares: usize) -> io::Result<Vec<Self>> {
-        if !(1..=256).contains(&shares) {
-            return Err(config::invalid(format!("{shares} shares of an interface, not 1 to 256")));
+        // Frames of an open block, which came before all were set up, could not be discarded below.
+        if !(1..=256).contains(&shares) || config.blocks.is_some() {
+            return Err(config::invalid(format!("{shares} shares of an interface, not 1 to 256 with slots")));
         }
         let mut devices: Vec<Self> = Vec::with_capacity(shares);
         for _ in 0..shares {
@@ -238,21 +239,19 @@ impl PacketDevice {
         self.body.close()
     }
 
-    /// Checks for events without a wake-up: the interface was removed, or the ring has stopped.
+    /// Checks for events without a wake-up: the interface was removed, or the ring has stopped, so that frames
+    /// were dropped although it was empty all the time.
     fn look_for_silence(&mut self) -> io::Result<()> {
         self.body.look_for_removal()?;
         let dropped = self.count()?;
-        self.look_for_jam(dropped)
-    }
-
-    /// Checks whether frames were dropped although the ring was empty all the time.
-    fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
         let Ring::Slots(ring) = &mut self.ring else { return Ok(()) };
         let looked = self.body.losses.looked;
         let untouched = std::mem::replace(&mut self.looked_before, looked) == looked;
         if dropped > 0 && untouched && !ring.is_ready() {
             self.renewals += 1;
             ring.renew(self.body.socket.as_fd())?;
+            // Frames that another CPU was still writing came, and are lost with the old ring.
+            self.body.drops.ring += std::mem::replace(&mut self.came, looked).saturating_sub(looked);
         }
         Ok(())
     }

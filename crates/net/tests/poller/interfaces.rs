@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use softtimers::{Clock, Monotonic};
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
-use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller};
+use softtimers_net::poller::{Blocks, Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller};
 use softtimers_poll::{Interrupts, Policy, Quota, SourceConfig, SourceId, SpinThenBlock};
 
 use crate::WAIT;
@@ -393,7 +393,15 @@ fn what_cannot_be_is_refused() {
         assert_eq!(message, "1 slots, not 2 to 65536");
         let message = refused(&PacketConfig { max_frame: 70_000, ..config() });
         assert_eq!(message, "70000 bytes of a frame, not 64 to 65536");
-        assert!(PacketDevice::sharded(&interface("in"), &config(), 0).is_err());
+        let blocks = Blocks { block: 1 << 16, blocks: 2, retire: Duration::from_millis(1) };
+        let blocks = PacketConfig { blocks: Some(blocks), ..config() };
+        for (config, shares) in [(config(), 0), (config(), 257), (blocks, 1)] {
+            let error = PacketDevice::sharded(&interface("in"), &config, shares).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("{shares} shares of an interface, not 1 to 256 with slots")
+            );
+        }
         ip("link set in down").unwrap();
         assert_eq!(PacketDevice::open(&interface("in"), &config()).unwrap().outages(), 1);
     });

@@ -86,6 +86,7 @@ fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
         let jammed = take(&mut device) == 0;
         let lost = device.drops().unwrap().ring;
         assert_eq!(lost, if jammed { 6 } else { 1 });
+        assert_eq!(device.waiting().unwrap(), 0);
         tap.send_plain(100);
         assert_eq!(take(&mut device), 64, "it carries on");
         assert_eq!(device.drops().unwrap().ring, lost + 36);
