@@ -72,8 +72,8 @@ fn named(text: &str) -> Result<AnyPolicy, String> {
     for setting in given.into_iter().flat_map(|given| given.split(',')) {
         let (setting, value) = setting.split_once('=').unwrap_or((setting, ""));
         let is_read = match setting {
-            "quota" => value.parse().map(|quota| settings.quota = Some(quota)).is_ok(),
-            "time" => units::duration(value).map(|time| settings.time = Some(time)).is_ok(),
+            "quota" => value.parse().is_ok_and(|quota| settings.quota.replace(quota).is_none()),
+            "time" => units::duration(value).is_ok_and(|time| settings.time.replace(time).is_none()),
             "idle" => match value {
                 "wake-up" => settings.when_idle.replace(WhenIdle::WakeUp).is_none(),
                 "poll" => settings.when_idle.replace(WhenIdle::KeepPolling).is_none(),
@@ -83,7 +83,7 @@ fn named(text: &str) -> Result<AnyPolicy, String> {
         };
         if !is_read {
             return Err(
-                "settings are quota=PACKETS, time=TIME such as 200us, and idle=wake-up or idle=poll".into()
+                "settings, each once: quota=PACKETS, time=TIME (200us), idle=wake-up or idle=poll".into()
             );
         }
     }

@@ -235,6 +235,14 @@ class PolicyTest(unittest.TestCase):
     def test_what_is_refused_says_what_is_possible(self):
         for arguments, says in (
             (("nothing", self.packets), "policy 'nothing'"),
+            (("delay-bound:time=soon", self.packets), "quota=PACKETS, time=TIME"),
+            (("delay-bound:quota", self.packets), "quota=PACKETS, time=TIME"),
+            (("delay-bound:idle=never", self.packets), "quota=PACKETS, time=TIME"),
+            (("delay-bound:", self.packets), "quota=PACKETS, time=TIME"),
+            (("delay-bound:quota=5,quota=9", self.packets), "each once"),
+            (("delay-bound:time=1ms,time=2ms", self.packets), "each once"),
+            (("delay-bound:idle=poll,idle=wake-up", self.packets), "each once"),
+            (("interrupts:quota=5", self.packets), "interrupts does not have all of these settings"),
             (("interrupts", []), "no packets"),
             (("interrupts", [(2, 60), (1, 60)]), "1 packets come before"),
             (("interrupts", self.packets, "vax"), "hip, cm5, or four costs"),
@@ -245,6 +253,7 @@ class PolicyTest(unittest.TestCase):
             self.assertIn(says, str(caught.exception))
         with self.assertRaises(AttributeError):
             sim.receive(object(), self.packets)
+        self.assertEqual(sim.receive("delay-bound:time=500us", self.packets).packets, 100)
 
 
 # Far longer than anybody waits.
