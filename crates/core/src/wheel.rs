@@ -166,19 +166,12 @@ impl<E> Wheel<E> {
         self.len += 1;
         let place = self.place(is_few, now, timer, terms);
         self.announce(terms);
-        let record = self.hold(timer, terms, event);
-        record.place = place;
-        record.generation
-    }
-
-    /// Writes the terms and the event of a timer into its record.
-    #[inline]
-    fn hold(&mut self, timer: u32, terms: &Terms, event: E) -> &mut Record<E> {
         let margin = self.margins.keep(terms);
         let record = &mut self.records[timer];
         record.due = terms.due();
         record.held = Some(Held { sequence: terms.key.sequence, margin, event });
-        record
+        record.place = place;
+        record.generation
     }
 
     /// Lowers the wheel's bounds for a new timer, but for `least`, which the front knows while there are few.
