@@ -26,7 +26,6 @@ pages! {
     Limit "docs/limit.md"
     Quinn "docs/quinn.md"
     Overload "docs/overload.md"
-    Start "docs/start.md"
     Timeouts "docs/timeouts.md"
     Tokio "docs/tokio.md"
     Using "docs/using.md"

@@ -19,7 +19,7 @@ pub(crate) struct Profile {
     lost_ppm: u32,
 }
 
-/// All profiles. Their sources are in docs/wan.md.
+/// All profiles, each with its source.
 pub(crate) const PROFILES: [Profile; 7] = [
     // Ofcom, research of October and December 2014, as reported by 4g5gworld.com.
     Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: Some(63_500), lost_ppm: 0 },
