@@ -18,7 +18,8 @@ pub(super) const PRODUCT: &str = "crates";
 pub(super) const EVERYTHING: &str = "everything";
 /// Pages that a command writes whole.
 const GENERATED: &[&str] = &["features.md", "output.md", "sim-output.md"];
-/// A block of a page that a command renders lies between such a comment and `<!-- end -->`.
+/// A block of a page that a command renders lies between such a comment and `<!-- end -->`; one of `cargo xtask papers`
+/// between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 const RENDERED: &[&str] = &["data:", "rows:", "bars:"];
 
 /// How much a place has of each unit.
@@ -122,10 +123,9 @@ fn words(page: &str) -> usize {
     let mut is_rendered = false;
     for part in parts {
         let (mark, rest) = part.split_once("-->").unwrap_or((part, ""));
-        is_rendered = match mark.trim() {
-            "end" => false,
-            mark => is_rendered || RENDERED.iter().any(|kind| mark.starts_with(kind)),
-        };
+        let mark = mark.trim();
+        let begins = mark.ends_with(": begin") || RENDERED.iter().any(|kind| mark.starts_with(kind));
+        is_rendered = begins || is_rendered && mark != "end" && !mark.ends_with(": end");
         count += if is_rendered { 0 } else { rest.split_whitespace().count() };
     }
     count
@@ -215,6 +215,7 @@ mod tests {
     fn rendered_tables_and_comments_are_no_words() {
         assert_eq!(words("a b <!-- c d --> e\n<!-- data: x#y -->\n| f | g |\n<!-- end -->\nh"), 4);
         assert_eq!(words("<!-- rows: x -->f<!-- a note -->g<!-- end -->h i"), 2);
+        assert_eq!(words("a <!-- b: begin -->\n| c | d |\n<!-- e -->\n<!-- b: end -->\nf"), 2);
     }
 
     #[test]
