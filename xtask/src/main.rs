@@ -112,7 +112,7 @@ enum Task {
     ///
     /// To be compared before and after a change that moves some. Builds all tests.
     Names,
-    /// Write the simulated tables of papers/docs/papers.md, hip.md and sim.md, and the picture of sim.md, which tests check
+    /// Write the simulated tables of papers/docs/papers.md, model.md, hip.md and sim.md, and the picture of sim.md, which tests check
     /// against the simulator
     Papers,
     /// Write docs/output.md and papers/docs/sim-output.md from the labels of the commands' reports, which tests hold against

@@ -58,14 +58,18 @@ const SIM: [Block; 10] = [
     ("wheel", counted::wheel),
 ];
 
-const PAPERS: [Block; 8] = [
-    ("hip rows", beside::hip),
-    ("callout rows", beside::callouts),
-    ("fit", fit::fit),
+const PAPERS: [Block; 5] = [
     ("fit in words", fit::in_words),
     ("near", near::in_words),
-    ("free", fit::free),
+    ("hip rows", beside::hip),
+    ("callout rows", beside::callouts),
+    ("misses", residuals::misses),
+];
+
+const MODEL: [Block; 4] = [
     ("residuals", residuals::residuals),
+    ("fit", fit::fit),
+    ("free", fit::free),
     ("constants", papers::constants),
 ];
 
@@ -83,6 +87,7 @@ fn sim_is_what_its_commands_print() {
 #[test]
 fn papers_is_what_the_list_the_fit_and_the_commands_say() {
     check("papers.md", &PAPERS, papers::marked);
+    check("model.md", &MODEL, str::to_owned);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) fn marked(page: &str) -> String {
             assert_eq!(left.insert(row, mark(figure)), None, "two figures have the row '{row}'");
         }
     }
-    let (by_hand, _) = page.split_once("<!-- residuals: begin -->").expect("a table of residuals");
+    let (by_hand, _) = page.split_once("<!-- misses: begin -->").expect("a table of misses");
     let mut text = String::new();
     for (number, line) in page.lines().enumerate() {
         let cell = line.strip_prefix("| ").and_then(|rest| rest.split_once(" |"));
