@@ -66,11 +66,12 @@ fn slashes(rows: &[Value], says: fn(&Value) -> String) -> String {
 
 #[test]
 fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
-    let [sim, papers] = ["sim.md", "papers.md"].map(page);
+    let sim = page("sim.md");
     let command = "softtimers sim livelock-mlfrr --consumer screend --seeds 20";
     let (_, section) = sim.split_once(&format!("`{command}`")).unwrap();
     let lines: Vec<&str> = section.lines().filter(|line| line.starts_with("| `--kernel")).take(3).collect();
-    let found = lines.iter().map(|line| {
+    assert_eq!(lines.len(), 3);
+    for line in lines {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let flags = cells[0].trim_matches('`');
         let row = rows(&format!("{command} {flags}")).swap_remove(0);
@@ -82,14 +83,7 @@ fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
             other => panic!("{flags}: {other}"),
         };
         assert_eq!(cells[1], format!("{}, then {beyond}", of("mlfrr_pps")), "{flags}");
-        whole(row["mlfrr_pps"].as_f64().unwrap())
-    });
-    let found: Vec<String> = found.collect();
-    let [feedback, polled, unmodified] = &found[..] else { panic!("{lines:?}") };
-    let text = format!(
-        "up to {unmodified} packets/s there, the polled one up to {polled}, with feedback {feedback},"
-    );
-    assert!(papers.contains(&text), "papers.md: {text}");
+    }
 }
 
 #[test]
@@ -104,10 +98,10 @@ fn the_relays_table_is_what_its_commands_print() {
         .skip_while(|line| !line.starts_with("| 1 |"))
         .take_while(|line| line.starts_with('|'))
         .collect();
-    assert_eq!((lines.len(), flood.len(), steady.len()), (7, 21, 7));
+    assert_eq!((lines.len(), flood.len(), steady.len()), (4, 12, 4));
     for (at, line) in lines.iter().enumerate() {
         let mut cells = vec![steady[at]["pollers"].to_string()];
-        cells.extend([0, 7, 14].map(|shared| mean(&flood[shared + at], "relayed_kpps", 1.0, 0)));
+        cells.extend([0, 4, 8].map(|shared| mean(&flood[shared + at], "relayed_kpps", 1.0, 0)));
         cells.push(mean(&flood[at], "busiest", 0.01, 1) + "%");
         cells.push(["delay_us", "p99_us"].map(|key| mean(&steady[at], key, 1.0, 1)).join(", "));
         assert_eq!(*line, format!("| {} |", cells.join(" | ")));
