@@ -30,6 +30,46 @@ fn both_accounts_agree_whatever_the_timer() {
     }
 }
 
+/// What the receiver tells at the end is what it prints, for one flow and for many.
+#[test]
+fn the_sender_has_the_result_of_its_receiver() {
+    for flags in ["", "--flows 3", "--quantum 4"] {
+        let flags = format!("--interval 200us --count 300 --size 64 --catch-up all {flags}");
+        let (sent, received) = pair(&flags);
+        let told = &sent["receiver"];
+        for key in ["received", "reordered", "duplicated", "longest_burst"] {
+            assert_eq!(told[key], received[key], "{flags}: {key}");
+        }
+        // The mean comes in whole nanoseconds.
+        for key in ["count", "min", "p50", "p99", "p999", "max"] {
+            assert_eq!(told["gap_ns"][key], received["gap_ns"][key], "{flags}: {key}");
+        }
+        assert_eq!(told["lost"], 300 - told["received"].as_u64().unwrap(), "{flags}");
+    }
+    // Of two senders to one receiver each has its own, and no figures of both.
+    let receiver = Receiver::start("--any --count 150");
+    let send = |count: u32| {
+        let output = run(&format!("send {} --interval 200us --count {count} --json", receiver.address));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let [first, second] = [60, 70].map(send);
+    assert_eq!(
+        (&first["receiver"]["received"], &first["receiver"]["gap_ns"]["count"]),
+        (&60.into(), &59.into())
+    );
+    assert_eq!(
+        (&second["receiver"]["received"], &second["receiver"]["gap_ns"]["count"]),
+        (&70.into(), &0.into())
+    );
+    assert_eq!(second["receiver"]["lost"], 0);
+    // The last one ends it by its count.
+    let last = send(20);
+    assert!(last["receiver"].is_null(), "{last}");
+    let told = last["fallbacks"].to_string();
+    assert!(told.contains("no result of the receiver: nobody listens on that port"), "{told}");
+    drop(receiver.finish());
+}
+
 /// The count is met exactly, also where several are due at once.
 #[test]
 fn no_more_than_the_count_is_sent() {

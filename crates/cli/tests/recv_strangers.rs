@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_core::Timestamp;
 use softtimers_load::handshake::{Agreement, USUAL_PATIENCE, ask};
+use softtimers_load::receipt::Receipt;
 use softtimers_load::wire::{Datagram, Hello, MIN_SIZE, Token};
 
 fn connected(to: SocketAddr) -> UdpSocket {
@@ -85,6 +86,39 @@ fn a_receiver_believes_only_the_sender_that_agreed() {
     assert_eq!(report["config"]["interval_ns"], 1_000_000, "what was agreed on, and no stranger's 1 ns");
     assert_eq!((&report["per_flow"][0]["flow"], &report["per_flow"][0]["ended"]), (&0.into(), &true.into()));
     assert_eq!(report["per_flow"][0]["peer"], sender.local_addr().unwrap().to_string());
+}
+
+/// An agreed sender is told what has come, in no more bytes than it asks with; nobody else is, whatever they ask.
+#[test]
+fn what_has_come_is_told_to_nobody_but_its_sender() {
+    let receiver = Receiver::start("");
+    let (sender, stranger) = (connected(receiver.address), connected(receiver.address));
+    let agreement = agreed(&sender);
+    for sequence in 0..10 {
+        say(&sender, data(agreement.flow(0), sequence, Some(agreement.token())));
+    }
+    let answer = |socket: &UdpSocket, question: Datagram, length: usize| {
+        let mut bytes = vec![0; length];
+        question.write(&mut bytes);
+        socket.send(&bytes).unwrap();
+        let mut answer = [0; 2 * Receipt::SIZE];
+        let length = socket.recv(&mut answer).unwrap();
+        (length, Receipt::parse(&answer[..length], 12))
+    };
+    let Datagram::Hello(hello) = agreement.renewal() else { panic!() };
+    for question in [agreement.renewal(), Datagram::Hello(Hello { token: Token::new(7), ..hello })] {
+        assert_eq!(answer(&stranger, question, Receipt::SIZE), (MIN_SIZE, None));
+    }
+    let unanswered = Datagram::Hello(Hello { nonce: !hello.nonce, token: None, ..hello });
+    assert_eq!(answer(&sender, unanswered, Receipt::SIZE), (MIN_SIZE, None), "not agreed on");
+    assert_eq!(answer(&sender, agreement.renewal(), Receipt::SIZE - 1), (MIN_SIZE, None));
+    let (length, receipt) = answer(&sender, agreement.renewal(), 2 * Receipt::SIZE);
+    let receipt = receipt.unwrap();
+    assert_eq!((length, receipt.received, receipt.lost), (Receipt::SIZE, 10, 2));
+    assert_eq!(receipt.gaps.gap_ns.count, 9);
+    signal(&receiver, Signal::TERM);
+    let (_, report, _) = receiver.finish();
+    assert_eq!((&report["received"], &report["strangers"]), (&10.into(), &2.into()), "{report}");
 }
 
 /// The real sender, with forged goodbyes from before its first datagram to behind its last.
@@ -269,6 +303,9 @@ fn a_lossy_path_ends_no_run() {
     // A machine that stands still sends less than 2,500.
     let half = sent["sent"].as_u64().map(|sent| sent / 2);
     assert!(report["received"].as_u64() > half && report["strangers"] == 0, "{report}");
+    let told = &sent["receiver"];
+    let lost_too = sent["fallbacks"].to_string().contains("no result of the receiver");
+    assert!(lost_too || told["received"] == report["received"], "{told}, {report}");
 }
 
 /// A question of another version gets an answer that says so, with no more bytes than it had; nothing else is answered.

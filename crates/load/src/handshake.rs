@@ -9,6 +9,8 @@
 //!     │◀───────────────────── Welcome { nonce, token }│
 //!     │══ Data { token }, Data, Data … ══════════════▶│   only with the token, from the same address and port
 //!     │◀── Welcome ── Welcome ── Welcome ── …         │   a few times a second, while something comes
+//!     │── Hello { …, token }, padding … ─────────────▶│
+//!     │◀── Welcome { nonce, token }, the receipt ─────│   as long as the question
 //!     │── Bye { sent, token } ───────────────────────▶│
 //! ```
 //!
@@ -33,8 +35,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use softtimers::Monotonic;
 use softtimers_core::{Clock, Timestamp};
 
+use crate::receipt::Receipt;
 use crate::traffic::Traffic;
-use crate::wire::{Datagram, Hello, MIN_SIZE, ParseError, Token, VERSION, stated};
+use crate::wire::{Datagram, Hello, ParseError, Token, VERSION, stated};
 use softtimers_measure::failure::Failure;
 
 /// The permission for a run to send.
@@ -152,8 +155,7 @@ pub fn ask(
     let hello = hello(flows, interval);
     let mut asking = Asking { confirms: true, ..Asking::new(hello) };
     for attempt in 0..patience.tries {
-        let wait = (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT);
-        if let Some(agreement) = asking.attempt(socket, Monotonic.now() + wait)? {
+        if let Some(agreement) = asking.attempt(socket, deadline(attempt))? {
             return Ok(agreement);
         }
         if asking.closed && attempt + 1 >= patience.tries_if_closed {
@@ -176,8 +178,7 @@ pub fn ask(
 pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
     let mut asking = Asking::new(hello(1, Duration::ZERO));
     for attempt in 0..LOOKS {
-        let wait = (FIRST_WAIT * 2u32.pow(attempt)).min(LONGEST_WAIT);
-        asking.attempt(socket, Monotonic.now() + wait)?;
+        asking.attempt(socket, deadline(attempt))?;
         if asking.answered || asking.busy || asking.version.is_some() {
             return Ok(());
         }
@@ -186,6 +187,88 @@ pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
         }
     }
     Err(if asking.closed { Refusal::Closed } else { Refusal::Silence })
+}
+
+/// Asks an agreed receiver what it has of a run's `sent` datagrams: again while some are missing, since they may be on their
+/// way, until two answers are the same. Takes 1.5 s at most.
+///
+/// # Errors
+/// [`Refusal`] if it does not tell.
+pub(crate) fn ask_receipt(socket: &impl AsFd, agreement: &Agreement, sent: u64) -> Result<Receipt, Refusal> {
+    let mut question = [0; Receipt::SIZE];
+    agreement.renewal().write(&mut question);
+    let (mut told, mut closed, mut is_old) = (None, false, false);
+    for attempt in 0..LOOKS {
+        let deadline = deadline(attempt);
+        say(socket, &question, &mut closed)?;
+        let heard = listen(socket, deadline, &mut closed, |answer| {
+            let receipt = agreement.is_renewed_by(answer).then(|| Receipt::parse(answer, sent));
+            is_old |= receipt == Some(None);
+            Ok(receipt
+                .flatten()
+                .filter(|receipt| receipt.lost == 0 || told.replace(*receipt) == Some(*receipt)))
+        })?;
+        if heard.is_some() {
+            return heard.ok_or(Refusal::Silence);
+        }
+        if closed && attempt + 1 >= LOOKS_IF_CLOSED {
+            break;
+        }
+    }
+    told.ok_or(match () {
+        () if closed => Refusal::Closed,
+        () if is_old => Refusal::Receiptless,
+        () => Refusal::Silence,
+    })
+}
+
+/// Returns when to stop waiting for the answer to a question that is asked now.
+fn deadline(attempt: u32) -> Timestamp {
+    Monotonic.now() + (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT)
+}
+
+/// Sends a question, which is repeated if there is no room for it.
+fn say(socket: &impl AsFd, question: &[u8], closed: &mut bool) -> Result<(), Refusal> {
+    match send(socket, question, SendFlags::empty()) {
+        // An error here belongs to the previous question: the port was closed then.
+        Err(Errno::CONNREFUSED) => *closed = true,
+        Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => {}
+        Err(error) => return Err(Refusal::System(error.into())),
+    }
+    Ok(())
+}
+
+/// Hears answers until one is what was asked for, or the deadline.
+fn listen<T>(
+    socket: &impl AsFd,
+    deadline: Timestamp,
+    closed: &mut bool,
+    mut hear: impl FnMut(&[u8]) -> Result<Option<T>, Refusal>,
+) -> Result<Option<T>, Refusal> {
+    // At least once: an answer may have come while this process was kept from its CPU.
+    for looks in 0u32.. {
+        let left = deadline.saturating_duration_since(Monotonic.now());
+        if left.is_zero() && looks > 0 {
+            break;
+        }
+        let mut waited = [PollFd::new(socket, PollFlags::IN)];
+        match poll(&mut waited, left.try_into().ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Refusal::System(error.into())),
+        }
+        let mut answer = [0; Receipt::SIZE];
+        match recv(socket, &mut answer, RecvFlags::DONTWAIT) {
+            Ok((length, _)) => {
+                if let Some(found) = hear(&answer[..length])? {
+                    return Ok(Some(found));
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::CONNREFUSED) => *closed = true,
+            Err(error) => return Err(Refusal::System(error.into())),
+        }
+    }
+    Ok(None)
 }
 
 fn hello(flows: u32, interval: Duration) -> Hello {
@@ -220,42 +303,15 @@ impl Asking {
 
     /// Asks once, and waits for answers until the deadline.
     fn attempt(&mut self, socket: &impl AsFd, deadline: Timestamp) -> Result<Option<Agreement>, Refusal> {
+        let mut closed = self.closed;
         self.say_hello(socket)?;
-        // At least once: an answer may have come while this process was kept from its CPU.
-        for looks in 0u32.. {
-            let left = deadline.saturating_duration_since(Monotonic.now());
-            if left.is_zero() && looks > 0 {
-                break;
-            }
-            let mut waited = [PollFd::new(socket, PollFlags::IN)];
-            match poll(&mut waited, left.try_into().ok().as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(Refusal::System(error.into())),
-            }
-            let mut answer = [0; MIN_SIZE];
-            match recv(socket, &mut answer, RecvFlags::DONTWAIT) {
-                Ok((length, _)) => {
-                    if let Some(agreement) = self.hear(socket, &answer[..length])? {
-                        return Ok(Some(agreement));
-                    }
-                }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::CONNREFUSED) => self.closed = true,
-                Err(error) => return Err(Refusal::System(error.into())),
-            }
-        }
-        Ok(None)
+        let heard = listen(socket, deadline, &mut closed, |answer| self.hear(socket, answer));
+        self.closed |= closed;
+        heard
     }
 
     fn say_hello(&mut self, socket: &impl AsFd) -> Result<(), Refusal> {
-        match send(socket, &Datagram::Hello(self.hello).encode(), SendFlags::empty()) {
-            // An error here belongs to the previous Hello: the port was closed then.
-            Err(Errno::CONNREFUSED) => self.closed = true,
-            // The question is repeated.
-            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => {}
-            Err(error) => return Err(Refusal::System(error.into())),
-        }
-        Ok(())
+        say(socket, &Datagram::Hello(self.hello).encode(), &mut self.closed)
     }
 
     fn hear(&mut self, socket: &impl AsFd, answer: &[u8]) -> Result<Option<Agreement>, Refusal> {
@@ -290,6 +346,8 @@ pub enum Refusal {
     Busy,
     /// It speaks another version of the format.
     Version(u8),
+    /// It agreed, and tells no receipt.
+    Receiptless,
     /// The question could not be sent.
     System(io::Error),
 }
@@ -300,6 +358,7 @@ impl fmt::Display for Refusal {
             Refusal::Closed => f.write_str("nobody listens on that port"),
             Refusal::Silence => f.write_str("no softtimers receiver answers"),
             Refusal::Busy => f.write_str("the receiver listens to another sender"),
+            Refusal::Receiptless => f.write_str("the receiver tells no result: its version is older"),
             Refusal::Version(version) => {
                 write!(f, "the receiver speaks format {version}, this program format {VERSION}")
             }
@@ -408,6 +467,49 @@ mod tests {
         assert!(matches!(ask(1), Err(Refusal::Silence)));
         drop(silent);
         assert!(matches!(ask(2), Err(Refusal::Closed)));
+    }
+
+    /// Some are on their way still, an answer is lost, a stranger's comes in between: what is told in the end is what has come.
+    #[test]
+    fn a_receipt_is_asked_for_until_nothing_more_comes() {
+        let told = |in_time: [Option<u64>; 5]| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let sender = connected(socket.local_addr().unwrap());
+            let hello = Hello { token: Token::new(9), ..hello(1, Duration::ZERO) };
+            let agreement = Agreement { hello, token: Token::new(9).unwrap() };
+            let answers = thread::spawn(move || {
+                for (asked, in_time) in (0u64..).zip(in_time) {
+                    let mut bytes = [0; 2 * Receipt::SIZE];
+                    let (length, peer) = socket.recv_from(&mut bytes).unwrap();
+                    assert_eq!(
+                        (length, Datagram::parse(&bytes)),
+                        (Receipt::SIZE, Ok(Datagram::Hello(hello)))
+                    );
+                    let header = |nonce| Datagram::Welcome { nonce, token: Token::new(9).unwrap() };
+                    let receipt = |in_time| Receipt { in_time, received: asked, ..Receipt::default() };
+                    socket.send_to(&receipt(100).encode(&header(hello.nonce ^ 1)), peer).unwrap();
+                    match in_time {
+                        Some(0) => drop(socket.send_to(&header(hello.nonce).encode(), peer).unwrap()),
+                        Some(some) => {
+                            let receipt = Receipt { received: some, ..receipt(some) };
+                            socket.send_to(&receipt.encode(&header(hello.nonce)), peer).unwrap();
+                            if some == 100 || asked == 2 {
+                                return;
+                            }
+                        }
+                        None => {}
+                    }
+                }
+            });
+            let told = ask_receipt(&sender, &agreement, 100).map(|receipt| receipt.lost);
+            drop(sender);
+            answers.join().unwrap();
+            told.map_err(|why| why.to_string())
+        };
+        assert_eq!(told([None, Some(60), None, Some(100), None]), Ok(0));
+        assert_eq!(told([Some(60), Some(90), Some(90), None, None]), Ok(10));
+        let old = "the receiver tells no result: its version is older";
+        assert_eq!(told([Some(0), None, Some(0), Some(0), Some(0)]), Err(old.to_owned()));
     }
 
     /// A receiver of another version says so, and so does one bound to another sender.

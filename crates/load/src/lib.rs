@@ -11,7 +11,7 @@
 //! - The timing: [`engines`], one file each behind one trait, in one list.
 //! - The runs: [`send`], [`recv`], [`turns`] (engines compared in one process).
 //! - Receivers without our traffic: [`mode`] says when they poll, [`overload`] what they deliver beyond their capacity.
-//! - Shared by both ends: [`wire`], [`handshake`], and [`gaps`], which measures evenness.
+//! - Shared by both ends: [`wire`], [`handshake`], [`receipt`], and [`gaps`], which measures evenness.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -27,6 +27,7 @@ pub mod plan;
 #[cfg(any(test, feature = "checks"))]
 pub mod properties;
 pub mod quantum;
+pub mod receipt;
 pub mod recording;
 pub mod recv;
 pub mod replay;

@@ -9,6 +9,7 @@ use softtimers_measure::distribution::Distribution;
 
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
+use crate::receipt::Receipt;
 use crate::recording::{self, Fit, Recording};
 use crate::recv::ledger::Ledger;
 use crate::recv::{FlowReport, RecvReport};
@@ -29,11 +30,21 @@ pub fn pattern(text: &str) {
     }
 }
 
-/// Any bytes are a datagram or refused, and an accepted one is written as it was read, except for padding.
+/// Any bytes are a datagram or refused, and an accepted one is written as it was read, except for padding; so is a receipt
+/// behind it.
 pub fn wire(bytes: &[u8]) {
     if let Ok(datagram) = Datagram::parse(bytes) {
         assert!(bytes.len() >= MIN_SIZE);
         assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
+        let receipt = Receipt::parse(bytes, 7);
+        assert_eq!(receipt.is_some(), bytes.len() >= Receipt::SIZE);
+        if let Some(receipt) = receipt {
+            assert!(
+                receipt.lost <= 7
+                    && receipt.gaps.back_to_back.is_none_or(|share| (0.0..=1.0).contains(&share))
+            );
+            assert_eq!(Receipt::parse(&receipt.encode(&datagram), 7), Some(receipt));
+        }
     }
 }
 
@@ -113,14 +124,20 @@ pub fn ledger(script: &[u8]) {
             6 => data(time, token),
             _ => data(time, None),
         };
-        let mut bytes = datagram.encode();
+        // Every other one is long enough to ask for a receipt.
+        let mut bytes = [0; Receipt::SIZE];
+        datagram.write(&mut bytes);
         bytes[usize::from(step[6]) % 8] ^= u8::from(step[7] == 255);
         let payload = match step[0] >> 5 {
             7 => &step[..usize::from(step[6]) % 9],
+            _ if step[5] & 1 == 0 => &bytes[..MIN_SIZE],
             _ => &bytes[..],
         };
         let answer = ledger.take(peer, payload, time);
-        assert!(answer.is_none_or(|answer| answer.encode().len() <= payload.len()));
+        let receipt = answer.and_then(|answer| ledger.receipt(peer, &answer, payload.len(), time));
+        let length = if receipt.is_some() { Receipt::SIZE } else { MIN_SIZE };
+        assert!(answer.is_none() || length <= payload.len());
+        assert!(receipt.is_none_or(|receipt| receipt.in_time + receipt.duplicated <= receipt.received));
         if let Some(Datagram::Welcome { token, .. }) = answer {
             given = Some(token);
         }

@@ -236,8 +236,12 @@ impl<'a> Receiver<'a> {
                     Monotonic.now()
                 });
                 if let Some(answer) = self.ledger.take(datagram.from, datagram.payload, time) {
+                    let length = datagram.payload.len();
                     // If the answer is lost, the sender asks again.
-                    let _ = self.socket.send_to(&answer.encode(), datagram.from);
+                    let _ = match self.ledger.receipt(datagram.from, &answer, length, time) {
+                        Some(receipt) => self.socket.send_to(&receipt.encode(&answer), datagram.from),
+                        None => self.socket.send_to(&answer.encode(), datagram.from),
+                    };
                 }
             }
             if self.batch.len() < self.batch.capacity() {

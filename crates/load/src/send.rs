@@ -143,6 +143,8 @@ impl Prepared<'_> {
         let driven = plan.timer.drive(&mut session);
         let usage = Usage::now().since(&before).and(&session.beside);
         let watched = session.unwatch(plan.destination);
+        let agreement = permit.agreement().filter(|_| watched.is_ok());
+        let receiver = agreement.and_then(|agreement| session.ask_receipt(&agreement));
         let received = watched.and_then(|()| received_by_somebody(plan, &permit, &session));
         // A receiver that was not asked expects nothing but the datagrams.
         if plan.timer.sends() && !matches!(permit, Permit::Insisted) {
@@ -153,7 +155,7 @@ impl Prepared<'_> {
         session.flow.settle();
         let stats = session.flow.stats();
         Ok(Outcome {
-            report: SendReport::new((plan, &permit), &stats, &session, &usage),
+            report: SendReport { receiver, ..SendReport::new((plan, &permit), &stats, &session, &usage) },
             skew: stats.skew,
             trace: session.flow.take_trace(),
             fallbacks: session.fallbacks,

@@ -34,7 +34,8 @@ use softtimers_measure::units::show_duration;
 use softtimers_measure::usage::Usage;
 use softtimers_net::udp::UdpSocket;
 
-use crate::handshake::Permit;
+use crate::handshake::{self, Agreement, Permit};
+use crate::receipt::Receipt;
 use crate::traffic::Traffic;
 use crate::work::{Work, Workload};
 
@@ -214,6 +215,13 @@ impl Session {
             "the receiver at {destination} has not renewed its consent for {}: it has ended, or is out of reach",
             show_duration(watch::SILENCE)
         )))
+    }
+
+    /// Asks an agreed receiver what has come, behind the last datagram.
+    pub(crate) fn ask_receipt(&mut self, agreement: &Agreement) -> Option<Receipt> {
+        let sent = self.flow.stats().sent;
+        let told = handshake::ask_receipt(self.flow.socket(), agreement, sent);
+        told.map_err(|why| self.fallbacks.push(format!("no result of the receiver: {why}"))).ok()
     }
 
     pub(crate) fn say_goodbye(&mut self) {

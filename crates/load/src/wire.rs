@@ -330,7 +330,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_bytes_are_parsed_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..64), ours: bool) {
+        fn any_bytes_are_parsed_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300), ours: bool) {
             if ours && bytes.len() >= 6 {
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = VERSION;

@@ -128,6 +128,12 @@ impl Agreements {
         Some(Believed { place, interval, since: bound.begun, answer })
     }
 
+    /// Returns what the agreed sender with this address and token has asked for.
+    pub(super) fn asked(&self, peer: SocketAddr, token: Token) -> Option<Hello> {
+        let is_it = |bound: &&Bound| bound.peer == peer && bound.hello.token == Some(token);
+        self.bound.iter().find(is_it).map(|bound| bound.hello)
+    }
+
     /// Says whether there has been an agreement.
     pub(super) fn any(&self) -> bool {
         !self.bound.is_empty()

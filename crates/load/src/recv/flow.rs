@@ -9,6 +9,8 @@ use super::report::FlowReport;
 use super::sequence::{Arrival, Sequence};
 use super::variation::Variation;
 use crate::gaps::Train;
+use crate::receipt::Receipt;
+use crate::wire::Hello;
 use softtimers_measure::distribution::Moments;
 
 /// Datagrams of one sender with the same flow number, or without numbers.
@@ -94,6 +96,19 @@ impl Flow {
             self.sequence.ended(sent);
             more(lost, self.sequence.lost())
         })
+    }
+
+    /// Adds what has come of it to what is told to this sender, if it is one of its flows; returns whether it is.
+    pub(super) fn add_to(&self, receipt: &mut Receipt, peer: SocketAddr, hello: &Hello) -> bool {
+        let place = self.number.map(|number| number.wrapping_sub(hello.flow));
+        let is_its = self.agreed && self.peer == peer && place.is_some_and(|place| place < hello.flows);
+        if is_its {
+            receipt.received += self.received;
+            receipt.in_time += self.sequence.unique();
+            receipt.reordered += self.reordered;
+            receipt.duplicated += self.duplicated;
+        }
+        is_its
     }
 
     /// Returns the number of missing datagrams so far; `None` if they have no numbers.

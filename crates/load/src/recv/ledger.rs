@@ -17,9 +17,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use softtimers_core::{Histogram, Timestamp};
-use softtimers_measure::distribution::Recorder;
+use softtimers_measure::distribution::{Distribution, Recorder};
 use softtimers_measure::stats::Counter;
 
+use crate::receipt::Receipt;
 use crate::wire::{Datagram, MAGIC, ParseError, Token};
 
 use super::agreements::Agreements;
@@ -64,6 +65,8 @@ pub(crate) struct Ledger {
     strip: Option<Strip>,
     /// The number of flows that have ended.
     ended: usize,
+    /// When a sender was last told what has come of it.
+    told: Option<Timestamp>,
 }
 
 impl Ledger {
@@ -87,6 +90,7 @@ impl Ledger {
             other_version: None,
             strip: None,
             ended: 0,
+            told: None,
         }
     }
 
@@ -157,6 +161,41 @@ impl Ledger {
         }
     }
 
+    /// Returns what has come of an agreed sender, to be told with this answer to a question of `length` bytes; `None` for any
+    /// other answer, for a question that does not ask for it, and within 20 ms of the one before.
+    pub(crate) fn receipt(
+        &mut self,
+        peer: SocketAddr,
+        answer: &Datagram,
+        length: usize,
+        time: Timestamp,
+    ) -> Option<Receipt> {
+        let Datagram::Welcome { token, .. } = *answer else { return None };
+        let is_early = |told| time.saturating_duration_since(told) < TOLD_EVERY;
+        if length < Receipt::SIZE || self.told.is_some_and(is_early) {
+            return None;
+        }
+        let hello = self.agreements.asked(peer, token)?;
+        self.told = Some(time);
+        let (mut receipt, mut others) = (Receipt::default(), false);
+        for flow in &self.flows {
+            if !flow.add_to(&mut receipt, peer, &hello) {
+                others = true;
+            }
+        }
+        if !others {
+            let stats = self.counter.total();
+            receipt.gaps = stats.gaps.report();
+            receipt.one_way_variation_ns = self.variations();
+        }
+        Some(receipt)
+    }
+
+    /// Packet delay variation of all flows together.
+    fn variations(&self) -> Distribution {
+        variation::over(self.flows.iter().map(|flow| &flow.variation), &self.variation)
+    }
+
     /// Applies `take` if the datagram is `believed`; counts it as a stranger's if it is not, or `take` refuses it.
     fn unless_stranger(&mut self, believed: bool, take: impl FnOnce(&mut Self) -> bool) {
         if !believed || !take(self) {
@@ -222,10 +261,7 @@ impl Ledger {
             too_late: counts.too_late,
             gaps: stats.gaps.report(),
             gap_deviation_ns: self.deviations.distribution(),
-            one_way_variation_ns: variation::over(
-                self.flows.iter().map(|flow| &flow.variation),
-                &self.variation,
-            ),
+            one_way_variation_ns: self.variations(),
             flows: counts.flows,
             received_bytes: counts.received_bytes,
             span_s: span.as_secs_f64(),
@@ -430,6 +466,9 @@ fn most_sent(time: Duration, interval: Duration) -> u64 {
 /// 5 million a second, and 20 million with the factor of four.
 const ANY_INTERVAL: Duration = Duration::from_nanos(200);
 const AT_ONCE: u64 = 1 << 16;
+
+/// A sender asks ten times a second at most; this bounds what its questions cost.
+const TOLD_EVERY: Duration = Duration::from_millis(20);
 
 /// With `--any`, 256 senders may have an agreement at a time.
 const MOST_SENDERS: usize = 256;

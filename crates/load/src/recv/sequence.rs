@@ -87,6 +87,11 @@ impl Sequence {
         self.next
     }
 
+    /// Returns the number of different datagrams that came in time.
+    pub(crate) fn unique(&self) -> u64 {
+        self.unique
+    }
+
     /// Returns the number of datagrams known to be sent and not received in time.
     pub(crate) fn lost(&self) -> u64 {
         (self.next - self.first).saturating_sub(self.unique)

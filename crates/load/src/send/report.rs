@@ -12,6 +12,7 @@ use softtimers_measure::usage::Usage;
 use crate::gaps::{Extremes, GapReport, Gaps};
 use crate::handshake::Permit;
 use crate::plan::{SendPlan, SendVia, Way};
+use crate::receipt::Receipt;
 use crate::session::{Calls, CatchUps, LateReport, SendStats, Session};
 use crate::traffic::nanos;
 
@@ -85,6 +86,8 @@ pub struct SendReport {
     pub socket: SocketReport,
     /// Requests answered or pieces computed, per second; `null` without work.
     pub work_rate: Option<f64>,
+    /// What an agreed receiver says of it; `null` without an agreement, and if it did not tell.
+    pub receiver: Option<Receipt>,
 }
 
 /// Datagrams not accepted at once. Those of the flow are sent again, and not lost.
@@ -131,6 +134,7 @@ impl SendReport {
             triggers: no_triggers(),
             fired: no_triggers(),
             late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
+            receiver: Some(Receipt::default()),
             ..SendReport::default()
         }
     }
@@ -187,6 +191,7 @@ impl SendReport {
                 answers_dropped: session.work.answers_dropped(),
             },
             work_rate: session.work.done().map(|done| done as f64 / seconds),
+            receiver: None,
         }
     }
 }

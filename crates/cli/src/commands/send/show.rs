@@ -2,6 +2,7 @@
 
 use softtimers::late::LateCause;
 use softtimers_load::plan::{SendConfig, Way};
+use softtimers_load::receipt::Receipt;
 use softtimers_load::send::{CatchUps, PolledReport, SendFigures, SendReport, SendStats, SocketReport};
 
 use super::args::Send;
@@ -103,7 +104,25 @@ impl Report<Send> for SendReport {
         if let Some(rate) = self.work_rate {
             table.row("work", per_second(rate));
         }
+        received(self, &mut table);
         table
+    }
+}
+
+/// Adds what the receiver has, if it told.
+fn received(report: &SendReport, table: &mut Table) {
+    let Some(Receipt { received, lost, reordered, duplicated, gaps, one_way_variation_ns, .. }) =
+        &report.receiver
+    else {
+        return;
+    };
+    table.row("received", received);
+    table.loss("lost", *lost, report.sent);
+    table.seldom("reordered", *reordered);
+    table.seldom("duplicated", *duplicated);
+    if gaps.gap_ns.count > 0 {
+        table.times("arrival gap", &gaps.gap_ns);
+        table.times("PDV", one_way_variation_ns);
     }
 }
 
@@ -234,6 +253,14 @@ pub(crate) mod tests {
             catch_up: CatchUps { spells: 3, packets: 84, in_trains: 12, longest_ns: 6_100_000 },
             socket: SocketReport { would_block: 5, no_buffers: 1, refused: 2, answers_dropped: 3 },
             work_rate: Some(35_400.0),
+            receiver: Some(Receipt {
+                received: 49_970,
+                lost: 6,
+                duplicated: 2,
+                gaps: GapReport { gap_ns: times(), ..GapReport::default() },
+                one_way_variation_ns: times(),
+                ..Receipt::default()
+            }),
             ..SendReport::default()
         }
     }
