@@ -40,6 +40,12 @@ impl Estimate {
         })
     }
 
+    /// The estimate of the ratios of pairs, such as of two contenders in the same round: 1 of equal ones, also of zeros. What
+    /// has no partner, or no finite ratio, is left out.
+    pub fn of_ratios(of: &[f64], to: &[f64]) -> Option<Self> {
+        Estimate::from_values(of.iter().zip(to).map(|(of, to)| if of == to { 1.0 } else { of / to }))
+    }
+
     /// The same in another unit; `factor` is greater than zero.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {

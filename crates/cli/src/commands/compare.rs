@@ -1,8 +1,8 @@
 //! `compare`: the same figures of several runs side by side, from their objects of `--json`.
 //!
 //! ```text
-//!   A.json ─┐  one schema ─▶ every number that all have ─▶ A │ B │ B ÷ A
-//!   B.json ─┘                (not the machine's, nor what was set)
+//!   A.json ─┐  one schema ─▶ every number that all have ─▶ A │ B │ B ÷ A      of several runs in a file the median,
+//!   B.json ─┘                (not the machine's, nor what was set)              with its interval; B ÷ A of pairs
 //! ```
 
 pub(crate) mod args;
@@ -19,8 +19,8 @@ use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 use figures::numbers;
-pub(crate) use show::CompareReport;
 use show::Row;
+pub(crate) use show::CompareReport;
 
 /// What to compare.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Compare {
     /// The beginnings of keys that are wanted; all if there is none.
     pub(crate) only: Vec<String>,
     #[serde(skip)]
-    objects: Vec<Value>,
+    runs: Vec<Vec<Value>>,
     #[serde(skip)]
     output: Output,
 }
@@ -65,24 +65,44 @@ impl Command for Compare {
 }
 
 impl Compare {
-    /// Returns a row for each number that all objects have.
+    /// Returns a row for each number that all runs of all files have.
     fn report(&self) -> CompareReport {
-        let Some((first, others)) = self.objects.split_first() else { return CompareReport::default() };
-        let others: Vec<HashMap<String, f64>> =
-            others.iter().map(|object| numbers(object).into_iter().collect()).collect();
         let is_wanted =
             |key: &str| self.only.is_empty() || self.only.iter().any(|begin| key.starts_with(begin.as_str()));
-        let row = |(key, value): (String, f64)| {
-            let of_others = others.iter().map(|other| other.get(&key).copied());
-            let values: Option<Vec<f64>> = std::iter::once(Some(value)).chain(of_others).collect();
-            values.map(|values| Row::new(key, values))
+        let files: Vec<HashMap<String, Vec<f64>>> = self.runs.iter().map(|runs| in_all(runs)).collect();
+        let of_first = self.runs.first().and_then(|runs| runs.first()).map(numbers).unwrap_or_default();
+        let row = |(key, _): (String, Vec<f64>)| {
+            let rounds: Option<Vec<&[f64]>> =
+                files.iter().map(|file| file.get(&key).map(Vec::as_slice)).collect();
+            rounds.and_then(|rounds| Row::new(key, &rounds))
         };
-        let rows = numbers(first).into_iter().filter(|(key, _)| is_wanted(key)).filter_map(row);
-        let inconclusive = |object: &Value| object["inconclusive"].as_str().map(str::to_owned);
+        let rows = of_first.into_iter().filter(|(key, _)| is_wanted(key)).filter_map(row);
         CompareReport {
             rows: rows.collect(),
-            inconclusive_runs: self.objects.iter().map(inconclusive).collect(),
+            inconclusive_runs: self.runs.iter().map(|runs| inconclusive(runs)).collect(),
             names: self.files.clone(),
         }
     }
+}
+
+/// Returns the numbers that all of these runs have, each in their order.
+fn in_all(runs: &[Value]) -> HashMap<String, Vec<f64>> {
+    let mut found: HashMap<String, (usize, Vec<f64>)> = HashMap::new();
+    for (key, rounds) in runs.iter().flat_map(numbers) {
+        let (seen, all) = found.entry(key).or_default();
+        *seen += 1;
+        all.extend(rounds);
+    }
+    found.into_iter().filter(|(_, (seen, _))| *seen == runs.len()).map(|(key, (_, all))| (key, all)).collect()
+}
+
+/// Why some of these runs prove nothing, if so.
+fn inconclusive(runs: &[Value]) -> Option<String> {
+    let reasons: Vec<&str> = runs.iter().filter_map(|run| run["inconclusive"].as_str()).collect();
+    let reason = reasons.first()?;
+    Some(if runs.len() == 1 {
+        (*reason).to_owned()
+    } else {
+        format!("{} of {} runs: {reason}", reasons.len(), runs.len())
+    })
 }

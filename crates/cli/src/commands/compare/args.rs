@@ -16,7 +16,10 @@ use crate::run::output::Output;
 #[derive(Args, Debug, Clone)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// Files with an object of --json each, all of one command: two or more
+    /// Files with objects of --json, all of one command: two or more
+    ///
+    /// A file may hold several runs, one after the other, as `>>` appends them: it then counts with their median and the interval
+    /// in which the true one lies with a confidence of 95%, from six runs on. The ratio is of pairs: repeat the runs in turn.
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -35,7 +38,7 @@ impl Compare {
     /// A usage failure for a file that cannot be read, is no object of this program, or is of another command.
     pub(crate) fn new(args: &CompareArgs) -> Result<Self, Failure> {
         let refused = |path: &PathBuf, why: &str| Failure::usage(format_args!("'{}': {why}", path.display()));
-        let (mut objects, mut schema): (Vec<Value>, Option<String>) = (vec![], None);
+        let (mut files, mut schema): (Vec<Vec<Value>>, Option<String>) = (vec![], None);
         for path in &args.files {
             let mut text = String::new();
             let file = file::open(path).map_err(|error| refused(path, &error.to_string()))?;
@@ -44,29 +47,37 @@ impl Compare {
             if text.len() as u64 > LONGEST {
                 return Err(refused(path, "longer than 8 MiB, so not an object of --json"));
             }
-            let object: Value = serde_json::from_str(&text)
+            let runs: Vec<Value> = serde_json::Deserializer::from_str(&text)
+                .into_iter()
+                .collect::<Result<_, _>>()
                 .map_err(|error| refused(path, &format!("no object of --json: {error}")))?;
-            let Some(own) = object["schema"].as_str() else {
-                return Err(refused(path, "has no schema; an object of --json is wanted"));
-            };
-            match &schema {
-                Some(first) if first != own => {
-                    return Err(refused(
-                        path,
-                        &format!("is of {own}, and the first file of {first}; one command is wanted"),
-                    ));
-                }
-                _ => schema = Some(own.to_owned()),
+            if runs.is_empty() {
+                return Err(refused(path, "empty; an object of --json is wanted"));
             }
-            objects.push(object);
+            for run in &runs {
+                let Some(own) = run["schema"].as_str() else {
+                    return Err(refused(path, "has no schema; an object of --json is wanted"));
+                };
+                let first = schema.get_or_insert_with(|| own.to_owned());
+                if first != own {
+                    let why = format!("is of {own}, and the first file of {first}; one command is wanted");
+                    return Err(refused(path, &why));
+                }
+            }
+            files.push(runs);
         }
-        let files = args.files.iter().map(|path| path.display().to_string()).collect();
-        let output = Output::from(&args.output);
-        Ok(Compare { files, schema: schema.unwrap_or_default(), only: args.only.clone(), objects, output })
+        let names = args.files.iter().map(|path| path.display().to_string()).collect();
+        Ok(Compare {
+            files: names,
+            schema: schema.unwrap_or_default(),
+            only: args.only.clone(),
+            runs: files,
+            output: Output::from(&args.output),
+        })
     }
 }
 
-/// The largest object of a run is some hundred kilobytes.
+/// The largest object of a run is some hundred kilobytes, and there may be some tens of runs.
 const LONGEST: u64 = 8 << 20;
 
 const EXAMPLES: &str = "\
@@ -74,6 +85,10 @@ Examples:
   softtimers compare soft.json loop.json
   softtimers compare before.json after.json --only late_ns --only cpu_share
   softtimers compare a.json b.json --json --assert 'rows.0.ratio<1.05'
+  for i in 1 2 3 4 5 6; do     # in turn, six times: with intervals
+    softtimers send 127.0.0.1:9000 -i 1ms -t 1 --json >> a.json
+    softtimers send 127.0.0.1:9000 -i 1ms -t 1 --size 64 --json >> b.json
+  done; softtimers compare a.json b.json --only gap_ns
 
 Exit codes:
    0  done; every --assert held

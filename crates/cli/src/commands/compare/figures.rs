@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Returns every number of an object, `late_ns.p99` for nested ones, in the order of the object; not those of the machine
 /// and of the configuration, nor the points of curves.
-pub(super) fn numbers(object: &Value) -> Vec<(String, f64)> {
+pub(super) fn numbers(object: &Value) -> Vec<(String, Vec<f64>)> {
     let mut found = vec![];
     for (key, value) in object.as_object().into_iter().flatten() {
         if !ASIDE.contains(&key.as_str()) {
@@ -14,9 +14,13 @@ pub(super) fn numbers(object: &Value) -> Vec<(String, f64)> {
     found
 }
 
-fn add(path: &str, value: &Value, found: &mut Vec<(String, f64)>) {
+fn add(path: &str, value: &Value, found: &mut Vec<(String, Vec<f64>)>) {
     match value {
-        Value::Number(number) => found.extend(number.as_f64().map(|number| (path.to_owned(), number))),
+        Value::Number(number) => found.extend(number.as_f64().map(|number| (path.to_owned(), vec![number]))),
+        Value::Object(parts) if parts.get("rounds").is_some_and(Value::is_array) => {
+            let rounds = parts["rounds"].as_array().into_iter().flatten();
+            found.push((path.to_owned(), rounds.filter_map(Value::as_f64).collect()));
+        }
         Value::Object(parts) => {
             parts.iter().for_each(|(key, value)| add(&format!("{path}.{key}"), value, found));
         }
@@ -47,9 +51,11 @@ mod tests {
         let keys: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys.len(), 3, "{keys:?}");
         assert!(
-            found.contains(&("late_ns.p50".to_owned(), 3.0))
-                && found.contains(&("cpus.0.idle".to_owned(), 0.5))
+            found.contains(&("late_ns.p50".to_owned(), vec![3.0]))
+                && found.contains(&("cpus.0.idle".to_owned(), vec![0.5]))
         );
         assert_eq!(numbers(&json!([1])), []);
+        let over = json!({"timers": {"soft": {"cpu_share": {"median": 2.0, "within": null, "rounds": [1.0, 2.0, 3.0]}}}});
+        assert_eq!(numbers(&over), [("timers.soft.cpu_share".to_owned(), vec![1.0, 2.0, 3.0])]);
     }
 }

@@ -1,6 +1,7 @@
 //! The comparison for people: a line for each figure.
 
 use serde::Serialize;
+use softtimers_measure::estimate::Estimate;
 
 use super::Compare;
 use crate::run::grid::Grid;
@@ -25,16 +26,32 @@ pub(crate) struct CompareReport {
 pub(crate) struct Row {
     /// Its key.
     pub(crate) key: String,
-    /// Its value in each file.
+    /// Its value in each file: the median of several runs.
     pub(crate) values: Vec<f64>,
-    /// The last one by the first; `null` if that is zero.
+    /// The interval in which the true median is with a confidence of 95%; `null` for fewer than six runs.
+    pub(crate) within: Vec<Option<[f64; 2]>>,
+    /// The last one by the first, of equally many runs the median of pairs; `null` if the first is zero.
     pub(crate) ratio: Option<f64>,
+    /// The interval of the ratio; `null` for fewer than six pairs.
+    pub(crate) ratio_within: Option<[f64; 2]>,
 }
 
 impl Row {
-    pub(super) fn new(key: String, values: Vec<f64>) -> Self {
-        let ratio = values.first().zip(values.last()).map(|(first, last)| last / first);
-        Row { key, values, ratio: ratio.filter(|ratio| ratio.is_finite()) }
+    /// Compares the runs of each file; `None` if one has none.
+    pub(super) fn new(key: String, files: &[&[f64]]) -> Option<Self> {
+        let estimates: Option<Vec<Estimate>> =
+            files.iter().map(|runs| Estimate::from_values(runs.iter().copied())).collect();
+        let (estimates, first, last) = (estimates?, files.first()?, files.last()?);
+        let values: Vec<f64> = estimates.iter().map(|estimate| estimate.median).collect();
+        let paired = Estimate::of_ratios(last, first).filter(|_| first.len() == last.len());
+        let ratio = paired.map_or(values[values.len() - 1] / values[0], |paired| paired.median);
+        Some(Row {
+            key,
+            values,
+            within: estimates.iter().map(|estimate| estimate.interval).collect(),
+            ratio: Some(ratio).filter(|ratio| ratio.is_finite()),
+            ratio_within: paired.and_then(|paired| paired.interval),
+        })
     }
 
     /// Says whether the files differ: what is the same need not be read.
@@ -54,7 +71,7 @@ impl Report<Compare> for CompareReport {
         }
         for (at, why) in self.inconclusive_runs.iter().enumerate() {
             if let Some(why) = why {
-                table.text(&format!("{} proves nothing: {why}", at + 1), Tone::Bad);
+                table.text(&format!("{} is inconclusive: {why}", at + 1), Tone::Bad);
             }
         }
         let columns: Vec<String> = (1..=self.names.len()).map(|number| number.to_string()).collect();
@@ -62,11 +79,21 @@ impl Report<Compare> for CompareReport {
         let mut grid = Grid::new(heads);
         let differing: Vec<&Row> = self.rows.iter().filter(|row| row.differs()).collect();
         for row in &differing {
-            let ratio = or_dash(row.ratio, |ratio| format!("{ratio:.3}"));
-            let values = row.values.iter().map(|&value| shown(&row.key, value));
+            let ratio = or_dash(row.ratio, |ratio| {
+                with_interval(&|value| format!("{value:.3}"), ratio, row.ratio_within)
+            });
+            let equal = row.ratio_within.filter(|[low, high]| (*low..=*high).contains(&1.0));
+            let ratio = ratio + equal.map_or("", |_| " inconclusive");
+            let values = row.values.iter().zip(&row.within);
+            let values =
+                values.map(|(&value, &within)| with_interval(&|value| shown(&row.key, value), value, within));
             grid.row([row.key.clone()].into_iter().chain(values).chain([ratio]));
         }
         table.grid(grid);
+        if differing.iter().any(|row| row.ratio_within.is_none()) {
+            table
+                .text("no interval: six runs of each, made in turn and appended (>>), have one", Tone::Plain);
+        }
         let same = match self.rows.len() - differing.len() {
             0 if self.rows.is_empty() => "the files have no figure in common".to_owned(),
             0 => return table,
@@ -75,6 +102,17 @@ impl Report<Compare> for CompareReport {
         };
         table.text(&same, Tone::Plain);
         table
+    }
+}
+
+/// A median as `show` writes it, and how far it is from the ends of its interval, at most.
+fn with_interval(show: &dyn Fn(f64) -> String, median: f64, within: Option<[f64; 2]>) -> String {
+    let Some([low, high]) = within.filter(|[low, high]| low < high) else { return show(median) };
+    let far = (median - low).max(high - median) / median.abs();
+    if far < 0.995 {
+        format!("{} ±{:.0}%", show(median), far * 100.0)
+    } else {
+        format!("{} to {}", show(low), show(high))
     }
 }
 
@@ -106,10 +144,26 @@ mod tests {
         assert_eq!((shown("sent", 7.0), shown("mean", 0.5)), ("7".to_owned(), "0.5000".to_owned()));
     }
 
+    /// The machine's drift is that of both, and of their ratio there is none.
+    #[test]
+    fn a_ratio_is_of_pairs_and_has_an_interval_from_six_on() {
+        let drift = [1.0, 3.0, 2.0, 5.0, 4.0, 2.5];
+        let twice = drift.map(|value| value * 2.0);
+        let row = |a: &[f64], b: &[f64]| Row::new("ns".to_owned(), &[a, b]).unwrap();
+        let six = row(&drift, &twice);
+        assert_eq!((six.ratio, six.ratio_within), (Some(2.0), Some([2.0; 2])));
+        assert_eq!((&six.values[..], six.within[0]), (&[2.75, 5.5][..], Some([1.0, 5.0])));
+        assert_eq!(row(&drift[..5], &twice[..5]).ratio_within, None);
+        let unequal = row(&drift[..1], &twice);
+        assert_eq!((unequal.ratio, unequal.ratio_within), (Some(5.5), None));
+        assert_eq!(row(&[0.0], &[1.0]).ratio, None);
+        assert_eq!(Row::new("ns".to_owned(), &[&[1.0], &[]]), None);
+    }
+
     #[test]
     fn what_a_strangers_file_says_moves_no_cursor() {
         let report = CompareReport {
-            rows: vec![Row::new("\u{1b}[2Jkey".to_owned(), vec![1.0, 2.0])],
+            rows: vec![Row::new("\u{1b}[2Jkey".to_owned(), &[&[1.0], &[2.0]]).unwrap()],
             inconclusive_runs: vec![Some("\u{1b}[2J\n".to_owned())],
             names: vec!["a\nb".to_owned(), "c".to_owned()],
         };
@@ -120,13 +174,19 @@ mod tests {
 
     #[test]
     fn snapshot() {
-        let row = |key: &str, values: [f64; 2]| Row::new(key.to_owned(), values.to_vec());
+        let row = |key: &str, [a, b]: [f64; 2]| Row::new(key.to_owned(), &[&[a], &[b]]).unwrap();
+        let drift = [1.0, 1.5, 0.75, 1.25, 1.0, 2.0];
+        let runs = |of: f64, by: f64| drift.map(|drift| of * (1.0 + drift * by));
+        let several = |key: &str, a: [f64; 6], b: [f64; 6]| Row::new(key.to_owned(), &[&a, &b]).unwrap();
         let report = CompareReport {
             rows: vec![
                 row("sent", [50_000.0, 50_000.0]),
                 row("achieved_pps", [24_918.0, 12_896.0]),
                 row("late_ns.p50", [31_807.0, 1_844_223.0]),
                 row("socket.refused", [0.0, 3.0]),
+                several("gap_ns.p99", runs(40_000.0, 0.1), runs(80_000.0, 0.1)),
+                several("cpu_share", runs(0.2, 0.1), runs(0.2, 0.1).map(|share| share.powi(2) * 4.25)),
+                several("back_to_back", [0.0; 6], runs(0.5, 1.0)),
             ],
             inconclusive_runs: vec![None, Some("the host took 7.0% of the CPU time".to_owned())],
             names: vec!["soft.json".to_owned(), "loop.json".to_owned()],
