@@ -19,8 +19,8 @@ use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 use figures::numbers;
-use show::Row;
 pub(crate) use show::CompareReport;
+use show::Row;
 
 /// What to compare.
 #[derive(Clone, PartialEq, Debug, Serialize)]
