@@ -1,7 +1,7 @@
 //! `cargo lab measure`: measures the figures of docs/benchmarks.md on this machine.
 //!
 //! ```text
-//!   batch-N, disturbed, idle         the command, as a user starts it: doctor, send, recv
+//!   batch-N                          the command, as a user starts it: doctor, send, recv
 //!   wan-start, one-way               until wan's command has run, and how late it is between kernels
 //!   emulators                        wan beside Toxiproxy and netem
 //!   c                                C programs beside libuv and libevent

@@ -30,7 +30,7 @@ mod plain;
 mod relay;
 mod routed;
 mod shares;
-mod trial;
+pub(crate) mod trial;
 
 use crate::bench::{Asked, Done, Section};
 use hosts::Hosts;

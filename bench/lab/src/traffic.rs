@@ -5,7 +5,9 @@
 //!   ask ── 's' ──▶ bytes are counted for a time, after half a second; then the rate comes back
 //! ```
 //!
-//! The receiving end counts the rate, and sends it back by itself: some proxies close both directions when one ends.
+//! The receiving end counts the rate, and sends it back by itself: some proxies close both directions when one ends. The
+//! sender uses Reno, which keeps a queue at the link. BBR, where it is the default, empties the queue and leaves the link
+//! idle for milliseconds, up to 0.5% of the time at 1 Gbit/s.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::net::sockopt::set_tcp_congestion;
 use softtimers::{Clock, Monotonic};
 
 /// One end of the traffic.
@@ -123,7 +126,6 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
 
 /// Asks a [server](serve) at `address`: this many pings, and the rate over this time unless it is zero; `at` is called
 /// when that begins and ends.
-/// that begins and ends.
 ///
 /// # Errors
 /// If no server answers.
@@ -171,6 +173,7 @@ fn connected(address: &str, what: u8, length: Duration) -> Result<TcpStream> {
         address.to_socket_addrs().with_context(|| address.to_owned())?.next().context("no address")?;
     let mut stream = TcpStream::connect(found).with_context(|| address.to_owned())?;
     stream.set_nodelay(true)?;
+    set_tcp_congestion(&stream, "reno")?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let millis = (length.as_millis() as u64).to_be_bytes();
     stream.write_all(&[&[what][..], &millis].concat())?;
@@ -187,6 +190,14 @@ const WARM: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sender_keeps_a_queue_at_the_link() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let stream = connected(&address, COUNT, Duration::ZERO).unwrap();
+        assert_eq!(rustix::net::sockopt::tcp_congestion(&stream).unwrap(), "reno");
+    }
 
     #[test]
     fn pings_come_back_and_bytes_are_counted() {

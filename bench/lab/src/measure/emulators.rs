@@ -10,7 +10,6 @@
 //! the kernel has it.
 
 use std::env;
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -26,6 +25,7 @@ use softtimers_trials::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
+use crate::rig::trial::busy;
 use crate::traffic::{Answer, Moment, ask, serve};
 use softtimers_trials::command::{Killed, Program, announced, output, pause, start, works};
 
@@ -254,7 +254,7 @@ impl Trial<'_> {
         let mut answer = None;
         for line in lines {
             match &*line? {
-                "begun" | "ended" => times.push(if is_emulator { cpu(id) } else { None }),
+                "begun" | "ended" => times.push(if is_emulator { busy(id).ok() } else { None }),
                 text => answer = serde_json::from_str(text).ok(),
             }
         }
@@ -275,7 +275,7 @@ impl Trial<'_> {
         length: Duration,
     ) -> Result<(Answer, Option<f64>)> {
         let mut times = vec![];
-        let answer = ask(address, pings, length, &mut |_: Moment| times.push(cpu(proxy.id())))?;
+        let answer = ask(address, pings, length, &mut |_: Moment| times.push(busy(proxy.id()).ok()))?;
         let spent = if let [Some(begun), Some(ended)] = times[..] { Some(ended - begun) } else { None };
         Ok((answer, spent))
     }
@@ -284,14 +284,6 @@ impl Trial<'_> {
 /// Returns the CPU seconds of a gigabit.
 fn cost(rate: Option<f64>, cpu: Option<f64>, length: Duration) -> Option<f64> {
     Some(cpu? / (rate? * length.as_secs_f64() / 1e9))
-}
-
-/// Returns the CPU time of a process so far in seconds, in ticks of 10 ms.
-fn cpu(process: u32) -> Option<f64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let ticks = |at: usize| fields.split(' ').nth(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 /// Returns a setting as flags of `wan`.

@@ -280,7 +280,7 @@ pub(super) fn used(process: &Killed) -> Result<f64> {
 
 /// Returns the CPU time of all threads of a process in seconds, to the nanosecond; in ticks where the kernel does not
 /// keep that counter.
-pub(super) fn busy(process: u32) -> Result<f64> {
+pub(crate) fn busy(process: u32) -> Result<f64> {
     let (mut nanos, mut exact) = (0u64, false);
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
         // A thread may have ended meanwhile.
