@@ -43,7 +43,7 @@ pub use fast_path::{FastCount, FastCounts, FastHook, FastPath, FastPolicy, FastR
 pub use object::{Verified, processors};
 pub use orders::Events;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
-pub use samples::{Sample, Windows};
+pub use samples::Sample;
 pub use source::Source;
 pub use tcp::{TcpCapacity, TcpCounts, TcpPace, TcpWindow};
 pub use timers::{TimerStats, Timers, TimersRun};

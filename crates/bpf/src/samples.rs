@@ -1,4 +1,4 @@
-//! Individual intervals, and results that depend on their order: [`Sample`], [`Windows`].
+//! Individual intervals, and results that depend on their order: [`Sample`].
 //!
 //! A histogram loses the order. Two of the paper's figures need it: medians of short windows (figure 3), and
 //! the intervals without one of the sources (figure 4), where two intervals that the source separates become
@@ -41,31 +41,20 @@ impl Sample {
         }
         histogram
     }
-}
 
-/// Medians of the intervals in windows of one length (soft timers §5.5, figure 3).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Windows {
-    /// The median of each window with intervals, in order, in nanoseconds.
-    pub medians_ns: Vec<u32>,
-    /// When each of these windows ends, from the first interval's beginning.
-    pub ends_ns: Vec<u64>,
-}
-
-impl Windows {
-    /// Cuts `samples` into windows of `length_ns`. Idle intervals take time but are not counted.
+    /// Cuts `samples` into windows of `length_ns`, and returns for each window with intervals when it ends, from the first
+    /// interval's beginning, and the median of its intervals (soft timers §5.5, figure 3). Idle intervals take time but are
+    /// not counted.
     ///
     /// # Panics
     /// If the length is zero.
-    pub fn from_samples(samples: &[Sample], length_ns: u64) -> Windows {
+    pub fn medians(samples: &[Sample], length_ns: u64) -> Vec<(u64, u32)> {
         assert!(length_ns > 0, "a window of no length");
-        let mut windows = Windows::default();
-        let mut window: Vec<u32> = vec![];
+        let (mut medians, mut window) = (vec![], vec![]);
         let mut close = |window: &mut Vec<u32>, end| {
             if !window.is_empty() {
                 let middle = (window.len() - 1) / 2;
-                windows.medians_ns.push(*window.select_nth_unstable(middle).1);
-                windows.ends_ns.push(end);
+                medians.push((end, *window.select_nth_unstable(middle).1));
                 window.clear();
             }
         };
@@ -81,7 +70,7 @@ impl Windows {
             }
         }
         close(&mut window, end);
-        windows
+        medians
     }
 }
 
@@ -115,12 +104,10 @@ mod tests {
         let samples: Vec<Sample> =
             [10, 10, 10, 30, 50, 60, 10].iter().map(|&gap_ns| gap(gap_ns, CALL)).collect();
         // [10 10 10 30] ends at 60; 50 ends at 110, in the second window, 60 at 170; 10 at 180.
-        let windows = Windows::from_samples(&samples, 100);
-        assert_eq!((&windows.medians_ns[..], &windows.ends_ns[..]), (&[10, 50][..], &[100, 200][..]));
+        assert_eq!(Sample::medians(&samples, 100), [(100, 10), (200, 50)]);
         let idle = [gap(10, CALL), gap(500, None), gap(20, CALL)];
-        let windows = Windows::from_samples(&idle, 100);
-        assert_eq!((&windows.medians_ns[..], &windows.ends_ns[..]), (&[10, 20][..], &[100, 600][..]));
-        assert!(Windows::from_samples(&[], 1).medians_ns.is_empty());
+        assert_eq!(Sample::medians(&idle, 100), [(100, 10), (600, 20)]);
+        assert!(Sample::medians(&[], 1).is_empty());
     }
 
     /// Ten seconds of intervals as the paper's web server has them, by windows of 1 and 10 ms, sorted.
@@ -132,7 +119,8 @@ mod tests {
         });
         let samples: Vec<Sample> = intervals.collect();
         [1_000_000, 10_000_000].map(|length_ns| {
-            let mut medians = Windows::from_samples(&samples, length_ns).medians_ns;
+            let mut medians: Vec<u32> =
+                Sample::medians(&samples, length_ns).into_iter().map(|(_, median)| median).collect();
             medians.sort_unstable();
             medians
         })

@@ -15,6 +15,7 @@ mod args;
 mod commands;
 mod control;
 mod descriptors;
+mod exposition;
 mod forwarder;
 mod http;
 #[cfg(any(test, fuzzing))]

@@ -82,7 +82,7 @@ mod real_time;
 pub mod recvmmsg;
 pub mod retries;
 pub mod sched;
-pub mod sched_attr;
+mod sched_attr;
 pub mod sendmmsg;
 mod signal_mask;
 mod signal_pacer;

@@ -10,12 +10,9 @@ use super::sockaddr::AddressBuffer;
 use super::sockopt::{get_numbers, set_flag, set_number};
 
 /// All packets of `protocol` (an ethertype) on the interface with this index.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkAddress {
-    /// The interface, by its index.
-    pub interface: u32,
-    /// The ethertype of the packets.
-    pub protocol: u16,
+struct LinkAddress {
+    interface: u32,
+    protocol: u16,
 }
 
 // SAFETY: `f` gets a pointer to a whole `sockaddr_ll` with its length, which lives until it returns.
@@ -34,6 +31,11 @@ unsafe impl SocketAddrArg for LinkAddress {
     }
 }
 
+/// Binds a packet socket to all packets of `protocol` (an ethertype) on the interface with this index.
+pub fn bind_to(socket: &OwnedFd, interface: u32, protocol: u16) -> io::Result<()> {
+    Ok(bind(socket, &LinkAddress { interface, protocol })?)
+}
+
 /// Returns whether the address of a received frame (a `struct sockaddr_ll`) says that this machine sent it.
 pub fn is_outgoing(address: &[u8]) -> bool {
     address.get(10) == Some(&libc::PACKET_OUTGOING)
@@ -50,7 +52,7 @@ pub fn frames(
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None::<Protocol>)?;
     prepare(&socket)?;
-    bind(&socket, &LinkAddress { interface, protocol })?;
+    bind_to(&socket, interface, protocol)?;
     Ok(socket)
 }
 

@@ -8,7 +8,7 @@ use std::io;
 /// The kernel's `struct sched_attr` as of its first version; later kernels accept it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Attributes {
+pub(crate) struct Attributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -22,7 +22,7 @@ pub struct Attributes {
 
 impl Attributes {
     /// Reads the attributes of the calling thread.
-    pub fn read() -> io::Result<Self> {
+    pub(crate) fn read() -> io::Result<Self> {
         let mut attributes = Attributes::default();
         // SAFETY: the record is valid for writes of the `SIZE` bytes that are announced, of which the
         // kernel writes no more, and any bytes make valid integers. 0 is the calling thread, the last
@@ -32,7 +32,7 @@ impl Attributes {
     }
 
     /// Sets the attributes of the calling thread.
-    pub fn write(&self) -> io::Result<()> {
+    pub(crate) fn write(&self) -> io::Result<()> {
         let attributes = Attributes { size: SIZE, ..*self };
         // SAFETY: the record is valid for reads of the `SIZE` bytes that its first field announces. 0
         // is the calling thread, the last argument a set of no flags.
@@ -41,7 +41,7 @@ impl Attributes {
     }
 
     /// Returns whether the thread runs before all ordinary ones.
-    pub fn is_real_time(&self) -> bool {
+    pub(crate) fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
 
@@ -62,13 +62,13 @@ impl Attributes {
     }
 
     /// Returns the attributes with the class FIFO, at its lowest priority.
-    pub fn first_in_first_out(self) -> Self {
+    pub(crate) fn first_in_first_out(self) -> Self {
         Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
     }
 
     /// Returns the attributes with the class idle, which runs only on an otherwise idle CPU.
     #[cfg(test)]
-    pub fn idle(self) -> Self {
+    pub(crate) fn idle(self) -> Self {
         Attributes { policy: libc::SCHED_IDLE as u32, runtime: 0, ..self }
     }
 
@@ -80,7 +80,7 @@ impl Attributes {
 }
 
 /// Returns only the class of the calling thread, which also works in sandboxes that refuse the record.
-pub fn policy() -> io::Result<u32> {
+pub(crate) fn policy() -> io::Result<u32> {
     // SAFETY: 0 is the calling thread; no memory is involved. The C library's function of this name is
     // a stub in musl.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
@@ -92,7 +92,7 @@ pub fn policy() -> io::Result<u32> {
 
 /// Returns whether threads of this class run before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
 /// `SCHED_DEADLINE`.
-pub fn is_real_time(policy: u32) -> bool {
+pub(crate) fn is_real_time(policy: u32) -> bool {
     [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
 }
 

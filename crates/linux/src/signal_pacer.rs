@@ -48,15 +48,14 @@ pub use ring::Departure;
 ///
 /// use softtimers_core::{Clock, PaceConfig, Rate, RateClock};
 /// use softtimers_linux::clock::Monotonic;
-/// use softtimers_linux::signal_timer::{Course, SignalPacer, Stamps};
+/// use softtimers_linux::signal_timer::{Course, SignalPacer};
 ///
 /// let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
 /// sender.connect(receiver.local_addr()?)?;
 /// let rate = Rate::every(Duration::from_millis(1))?;
 /// let start = Monotonic.now();
 /// let course = Course { limit: 3, ..Course::new(start, start + Duration::from_secs(10)) };
-/// let stamps = Stamps { sequence: 0, place: 8 };
-/// let mut pacer = SignalPacer::start(&sender, vec![0; 16], stamps, RateClock::new(PaceConfig::new(rate))?, course)?;
+/// let mut pacer = SignalPacer::start(&sender, vec![0; 16], RateClock::new(PaceConfig::new(rate))?, course)?;
 /// while !pacer.is_over() && Monotonic.now() < course.end {} // busy with something else
 /// assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -70,16 +69,7 @@ pub struct SignalPacer {
     sender: NonNull<Sender>,
 }
 
-/// The offsets in each datagram at which the handler writes big-endian 64-bit numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stamps {
-    /// Byte at which the number of the datagram begins, counted from zero.
-    pub sequence: usize,
-    /// Byte at which its scheduled time begins, in nanoseconds of the monotonic clock.
-    pub place: usize,
-}
-
-/// When a [`SignalPacer`] begins and ends.
+/// When a [`SignalPacer`] begins and ends, and what the handler writes into each datagram: big-endian 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Course {
     /// When the first datagram is due.
@@ -90,6 +80,10 @@ pub struct Course {
     pub limit: u64,
     /// The number of the first one.
     pub number: u64,
+    /// Byte at which the number of the datagram begins.
+    pub sequence_at: usize,
+    /// Byte at which its scheduled time begins, in nanoseconds of the monotonic clock.
+    pub scheduled_at: usize,
     /// The expiries of the timer.
     pub ticks: Ticks,
     /// Sends nothing: the departures are null events, to measure the cost of the timer alone.
@@ -97,9 +91,12 @@ pub struct Course {
 }
 
 impl Course {
-    /// Makes a course without a limit on datagrams, counted from zero, each sent by its own expiry.
+    /// Makes a course without a limit on datagrams, counted from zero, each sent by its own expiry. They begin with their
+    /// number and their scheduled time.
     pub fn new(start: Timestamp, end: Timestamp) -> Self {
-        Course { start, end, limit: u64::MAX, number: 0, ticks: Ticks::OneShot, silent: false }
+        let (sequence_at, scheduled_at) = (0, size_of::<u64>());
+        let (limit, number, ticks, silent) = (u64::MAX, 0, Ticks::OneShot, false);
+        Course { start, end, limit, number, sequence_at, scheduled_at, ticks, silent }
     }
 }
 
@@ -142,15 +139,14 @@ impl SignalPacer {
     pub fn start(
         socket: &impl AsFd,
         packet: Vec<u8>,
-        stamps: Stamps,
         mut clock: RateClock,
         course: Course,
     ) -> io::Result<Self> {
         let fits = |at: usize| at.checked_add(8).is_some_and(|end| end <= packet.len());
-        if !fits(stamps.sequence) || !fits(stamps.place) {
+        if !fits(course.sequence_at) || !fits(course.scheduled_at) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{stamps:?}: a stamp of 8 bytes does not fit {} bytes", packet.len()),
+                format!("{course:?}: a stamp of 8 bytes does not fit {} bytes", packet.len()),
             ));
         }
         let socket = socket.as_fd().try_clone_to_owned()?;
@@ -162,7 +158,6 @@ impl SignalPacer {
         let sender = Sender {
             socket,
             packet,
-            stamps,
             due: clock.start(course.start),
             armed: course.start,
             idle: Idle::park(),
@@ -259,7 +254,6 @@ unsafe fn on_expiry(sender: *mut ()) {
 struct Sender {
     socket: OwnedFd,
     packet: Vec<u8>,
-    stamps: Stamps,
     clock: RateClock,
     due: Timestamp,
     /// When the timer is to go off: somewhat before the due time.
@@ -347,8 +341,8 @@ impl Sender {
     /// Sends one datagram, if the kernel takes it; returns when to continue.
     fn depart(&mut self, now: Timestamp) -> Result<Timestamp, i32> {
         let place = self.clock.place();
-        self.stamp(self.stamps.sequence, self.course.number.wrapping_add(self.sent));
-        self.stamp(self.stamps.place, place.as_nanos());
+        self.stamp(self.course.sequence_at, self.course.number.wrapping_add(self.sent));
+        self.stamp(self.course.scheduled_at, place.as_nanos());
         match if self.course.silent { Ok(()) } else { self.send() } {
             Ok(()) => {
                 self.retries.reached();

@@ -7,4 +7,4 @@
 //! for a single flow of a program without trigger states.
 
 pub use crate::posix_timer::SignalTimer;
-pub use crate::signal_pacer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
+pub use crate::signal_pacer::{Course, Departure, SignalCounts, SignalPacer, Ticks};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use softtimers_core::{Clock, PaceConfig, Rate, RateClock, Timestamp};
 use softtimers_linux::clock::Monotonic;
-use softtimers_linux::signal_timer::{Course, SignalPacer, SignalTimer, Stamps};
+use softtimers_linux::signal_timer::{Course, SignalPacer, SignalTimer};
 
 /// The signals that this process handles and those that this thread blocks, as the kernel has them.
 fn signals() -> [String; 2] {
@@ -33,11 +33,10 @@ fn handler_and_mask_are_restored_whatever_was_pending() {
         (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     let clock = RateClock::new(PaceConfig::new(Rate::every(Duration::from_micros(50)).unwrap())).unwrap();
-    let stamps = Stamps { sequence: 0, place: 8 };
     for _ in 0..20 {
         let start = Monotonic.now();
         let course = Course::new(start, start + Duration::from_secs(30));
-        let pacer = SignalPacer::start(&sender, vec![0; 32], stamps, clock.clone(), course).unwrap();
+        let pacer = SignalPacer::start(&sender, vec![0; 32], clock.clone(), course).unwrap();
         assert!(SignalTimer::new().is_err(), "one a thread");
         let until = Monotonic.now() + Duration::from_micros(300);
         while Monotonic.now() < until {}

@@ -11,8 +11,6 @@
 //! them takes each interval away and leaves a cleared one, and the total is the sum of the intervals: a line and the final
 //! report cannot contradict each other. Each thread of a run has an interval of its own, so that none waits for another.
 
-pub mod passage;
-
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,19 +65,23 @@ pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
 /// The place where a run counts.
 ///
 /// ```
-/// use softtimers_measure::stats::{Counter, passage::Passage};
-/// # use softtimers_measure::stats::passage::{Counted, Interval};
-/// # #[derive(Clone, Copy, Default, PartialEq)]
+/// use softtimers_measure::stats::{Counter, Stats};
+/// # #[derive(Clone, Default)]
 /// # struct Packets(u64);
 /// # impl std::ops::AddAssign<&Packets> for Packets { fn add_assign(&mut self, next: &Self) { self.0 += next.0 } }
-/// # impl Counted for Packets { type Figures = u64; fn figures(self, _: Interval) -> u64 { self.0 } }
+/// # impl Stats for Packets {
+/// #     type Figures = u64;
+/// #     fn is_empty(&self) -> bool { self.0 == 0 }
+/// #     fn clear(&mut self) { self.0 = 0 }
+/// #     fn figures(&self, _: std::time::Duration) -> u64 { self.0 }
+/// # }
 ///
-/// let (mut counter, mut intervals) = Counter::streamed(Passage::<Packets>::default());
-/// counter.count(|stats| stats.counts.0 += 2);
-/// intervals.next(|interval, total| assert_eq!((interval.counts.0, total.counts.0), (2, 2)));
-/// counter.count(|stats| stats.counts.0 += 1);
-/// intervals.next(|interval, total| assert_eq!((interval.counts.0, total.counts.0), (1, 3)));
-/// assert_eq!(counter.total().counts.0, 3);
+/// let (mut counter, mut intervals) = Counter::streamed(Packets::default());
+/// counter.count(|packets| packets.0 += 2);
+/// intervals.next(|interval, total| assert_eq!((interval.0, total.0), (2, 2)));
+/// counter.count(|packets| packets.0 += 1);
+/// intervals.next(|interval, total| assert_eq!((interval.0, total.0), (1, 3)));
+/// assert_eq!(counter.total().0, 3);
 /// ```
 pub struct Counter<S>(Counts<S>);
 

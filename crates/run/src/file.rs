@@ -73,13 +73,12 @@ impl Resumed {
 
 /// Returns part of a file's content, for a message; `…` in a process with [more rights](exceeds_caller) than the
 /// caller.
-pub fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
+pub fn quoted(content: impl fmt::Display) -> impl fmt::Display {
     Quoted(content)
 }
 
 /// A value as [`quoted`] returns it.
-#[derive(Clone, Copy, Debug)]
-pub struct Quoted<T>(T);
+struct Quoted<T>(T);
 
 impl<T: fmt::Display> fmt::Display for Quoted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

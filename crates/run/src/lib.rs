@@ -25,7 +25,6 @@
 pub mod args;
 pub mod beside;
 pub mod documents;
-pub mod exposition;
 pub mod field;
 pub mod file;
 pub mod grid;

@@ -254,11 +254,11 @@ mod tests {
     /// Uses the kernel's real classes; needs the privilege to make a thread real-time.
     #[test]
     fn a_thread_that_becomes_real_time_stops_spinning() {
-        use softtimers_linux::sched_attr::Attributes;
+        use softtimers_linux::RealTime;
         let tried = std::thread::spawn(move || {
             let mut governor = Governor { lease: Lease::new(word()), ..Governor::new(Idle::spin()) };
             assert_eq!(governor.wait(at(0), Some(at(500_000))), Wait::Poll);
-            Attributes::read().unwrap().first_in_first_out().write()?;
+            let _real_time = RealTime::hold(Duration::from_secs(1))?;
             let checked = at(0) + CHECK_EVERY;
             assert_eq!(governor.wait(checked, Some(at(500_000))), Wait::Until(at(500_000)));
             assert_eq!(governor.held_back(), Some(HeldBack::RealTime));

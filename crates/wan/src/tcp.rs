@@ -24,11 +24,11 @@
 //!
 //! | what | limit |
 //! |---|---|
-//! | connections | [`StreamLimits::most`]; further ones are reset |
-//! | memory of a connection, each way | [`StreamLimits::window`], which also limits its rate to a window per delay |
+//! | connections | [`StreamConfig::most`]; further ones are reset |
+//! | memory of a connection, each way | [`StreamConfig::window`], which also limits its rate to a window per delay |
 //! | a client or server that does not read | holds at most a sixteenth of the window here |
 //! | memory for what is under way | [`PathConfig::most_bytes`](crate::PathConfig::most_bytes), each direction |
-//! | a connection on which nothing moves | reset on both sides after [`StreamLimits::idle`] |
+//! | a connection on which nothing moves | reset on both sides after [`StreamConfig::idle`] |
 //!
 //! All of these are counted: [`StreamStats`].
 
@@ -37,5 +37,5 @@ mod connection;
 mod pipes;
 mod relay;
 
-pub use config::{StreamConfig, StreamLimits, StreamStats};
+pub use config::{StreamConfig, StreamStats};
 pub(crate) use relay::ConnectionId;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-use softtimers_wan::tcp::{StreamConfig, StreamLimits, StreamStats};
+use softtimers_wan::tcp::{StreamConfig, StreamStats};
 use softtimers_wan::toxic::{Dose, Toxic};
 use softtimers_wan::{
     Bottleneck, Carried, Counters, EdgeStats, Loss, PathConfig, PathError, Probability, Queue, Relay,
@@ -219,7 +219,7 @@ fn a_reset_is_passed_on_over_a_wire() {
 #[test]
 fn no_piece_over_a_wire_is_longer_than_the_window_or_the_path_holds() {
     let (listener, mut config) = listener();
-    config.limits.window = 50_000;
+    config.window = 50_000;
     let mut relay = Relay::tcp(config, Wan::builder()).unwrap();
     relay.set(Way::Down, PathConfig::default().hold(100, 30_000)).unwrap();
     let client = patient(TcpStream::connect(relay.local_addr().unwrap()).unwrap());
@@ -256,7 +256,7 @@ fn connections_are_limited_in_number_and_in_idleness() {
     let (listener, mut config) = listener();
     // Long enough for a machine that is slow to open three connections.
     let idle = Duration::from_secs(3);
-    config.limits = StreamLimits { most: 2, idle, ..StreamLimits::default() };
+    (config.most, config.idle) = (2, idle);
     let relay = start(config, Wan::builder());
     let mut two = [relay.connect(), relay.connect()];
     let servers = [accept(&listener), accept(&listener)];
@@ -278,7 +278,7 @@ fn connections_are_limited_in_number_and_in_idleness() {
 #[test]
 fn a_reader_that_waits_stops_its_sender_only() {
     let (listener, mut config) = listener();
-    config.limits.window = 1 << 20;
+    config.window = 1 << 20;
     let relay = start(config, Wan::builder());
     let mut client = relay.connect();
     let server = accept(&listener);

@@ -21,10 +21,9 @@ fn pair() -> (UdpSocket, UdpSocket) {
 
 fn course(limit: u64) -> Course {
     let start = Monotonic.now();
-    Course { limit, ..Course::new(start, start + Duration::from_secs(30)) }
+    let course = Course::new(start, start + Duration::from_secs(30));
+    Course { limit, sequence_at: 4, scheduled_at: 16, ..course }
 }
-
-const STAMPS: Stamps = Stamps { sequence: 4, place: 16 };
 
 /// Computes until the flow is over; fails rather than hangs.
 fn compute_until_over(pacer: &mut SignalPacer, mut piece: impl FnMut(&mut SignalPacer)) {
@@ -40,7 +39,7 @@ fn compute_until_over(pacer: &mut SignalPacer, mut piece: impl FnMut(&mut Signal
 #[test]
 fn a_computing_thread_sends_in_time_and_in_order() {
     let (sender, receiver) = pair();
-    let mut pacer = SignalPacer::start(&sender, vec![7; 64], STAMPS, clock(500), course(20)).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![7; 64], clock(500), course(20)).unwrap();
     compute_until_over(&mut pacer, |_| {});
     assert!(pacer.error().is_none(), "{:?}", pacer.error());
     assert_eq!(pacer.stop().departures(), 20);
@@ -63,7 +62,7 @@ fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let start = Monotonic.now();
     // Longer than a machine stands still between this and the first of its pieces.
     let course = Course::new(start, start + Duration::from_millis(500));
-    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], clock(1), course).unwrap();
     let mut progress = 0_u64;
     compute_until_over(&mut pacer, |pacer| {
         progress += 1;
@@ -76,7 +75,7 @@ fn a_rate_beyond_reach_leaves_the_program_some_time() {
 #[test]
 fn what_cannot_be_mended_ends_it() {
     let (sender, _receiver) = pair();
-    let mut pacer = SignalPacer::start(&sender, vec![0; 65_508], STAMPS, clock(100), course(5)).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 65_508], clock(100), course(5)).unwrap();
     compute_until_over(&mut pacer, |_| {});
     assert_eq!(pacer.error().unwrap().raw_os_error(), Some(libc::EMSGSIZE));
 }
@@ -87,7 +86,7 @@ fn an_expiry_before_its_time_does_not_stop_the_flow() {
     let (sender, _receiver) = pair();
     let start = Monotonic.now() + Duration::from_millis(50);
     let course = Course { limit: 2, ..Course::new(start, start + Duration::from_secs(30)) };
-    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(100), course).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], clock(100), course).unwrap();
     pacer.timer.disarm().unwrap();
     raise_own();
     compute_until_over(&mut pacer, |_| {});
@@ -120,7 +119,7 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
 fn ticks_that_are_lost() -> (u64, u64) {
     let (sender, receiver) = pair();
     let course = Course { ticks: Ticks::Periodic, number: 70, ..course(60) };
-    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], ticking(500), course).unwrap();
     let mut blocked = false;
     compute_until_over(&mut pacer, |pacer| {
         // A signal that was pending while this thread was stopped comes before the check.
@@ -156,7 +155,7 @@ fn null_events_send_nothing() {
     for ticks in [Ticks::OneShot, Ticks::Periodic] {
         let (sender, receiver) = pair();
         let course = Course { ticks, silent: true, ..course(10) };
-        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], ticking(500), course).unwrap();
         compute_until_over(&mut pacer, |_| {});
         assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 10);
         assert_eq!(receiver.recv(&mut [0; 64]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
@@ -167,7 +166,7 @@ fn null_events_send_nothing() {
 #[test]
 fn stray_signals_neither_hurry_nor_stop_it() {
     let (sender, _receiver) = pair();
-    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(2_000), course(5)).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], clock(2_000), course(5)).unwrap();
     compute_until_over(&mut pacer, |_| raise_own());
     let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
     assert_eq!(departures.len(), 5);
@@ -181,7 +180,7 @@ fn errors_about_the_way_are_counted_and_drained() {
     let (sender, receiver) = pair();
     drop(receiver);
     sockopt::set_queue_errors(sender.as_fd(), true).unwrap();
-    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1_000), course(20)).unwrap();
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], clock(1_000), course(20)).unwrap();
     compute_until_over(&mut pacer, |_| {});
     assert!(pacer.error().is_none(), "{:?}", pacer.error());
     assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 20);
@@ -192,8 +191,9 @@ fn errors_about_the_way_are_counted_and_drained() {
 #[test]
 fn stamps_must_fit() {
     let (sender, _receiver) = pair();
-    for stamps in [Stamps { place: 25, ..STAMPS }, Stamps { sequence: usize::MAX, ..STAMPS }] {
-        let refused = SignalPacer::start(&sender, vec![0; 32], stamps, clock(100), course(1));
+    let beyond = [Course { scheduled_at: 25, ..course(1) }, Course { sequence_at: usize::MAX, ..course(1) }];
+    for course in beyond {
+        let refused = SignalPacer::start(&sender, vec![0; 32], clock(100), course);
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

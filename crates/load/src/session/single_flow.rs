@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use softtimers_core::{RateClock, Timestamp, TriggerState};
-use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
+use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Ticks};
 use softtimers_measure::distribution::Moments;
 use softtimers_net::udp::{Retries, SendBatch};
 
@@ -251,11 +251,17 @@ impl SingleFlow {
         end: Timestamp,
         ticks: Ticks,
     ) -> io::Result<SignalPacer> {
-        let course =
-            Course { limit, number: self.sent, ticks, silent: self.muted, ..Course::new(self.due, end) };
+        let course = Course {
+            limit,
+            number: self.sent,
+            sequence_at: wire::SEQUENCE_AT,
+            scheduled_at: wire::SCHEDULED_AT,
+            ticks,
+            silent: self.muted,
+            ..Course::new(self.due, end)
+        };
         self.header.data(0, 0, self.due).write(&mut self.packet);
-        let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };
-        SignalPacer::start(sender.socket(), self.packet.clone(), stamps, self.clock.clone(), course)
+        SignalPacer::start(sender.socket(), self.packet.clone(), self.clock.clone(), course)
     }
 
     /// Counts a datagram that the handler has sent.

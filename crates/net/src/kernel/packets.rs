@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use softtimers::Monotonic;
 use softtimers_core::Clock;
-use softtimers_linux::packet::LinkAddress;
+use softtimers_linux::packet::bind_to;
 use softtimers_linux::wait::wait_readable;
 
 use super::Outcome;
@@ -20,8 +20,7 @@ pub(super) fn af_packet() -> Outcome {
     let socket =
         socket_with(AddressFamily::PACKET, SocketType::DGRAM, SocketFlags::CLOEXEC, None::<Protocol>)
             .needing("CAP_NET_RAW", "a packet socket")?;
-    bind(&socket, &LinkAddress { interface: LOOPBACK, protocol: libc::ETH_P_IP as u16 })
-        .trying("a packet socket on loopback")?;
+    bind_to(&socket, LOOPBACK, libc::ETH_P_IP as u16).trying("a packet socket on loopback")?;
     let pair = Pair::new()?;
     let mark = Monotonic.now().as_nanos().to_ne_bytes();
     pair.sender.send(&mark).trying("sending")?;

@@ -12,8 +12,13 @@ pub struct StreamConfig {
     pub listen: SocketAddr,
     /// The address that their streams go to.
     pub upstream: SocketAddr,
-    /// The limits on number, time and bytes.
-    pub limits: StreamLimits,
+    /// The most connections at once, by default 480, which fit a common limit of 1,024 descriptors: each takes two.
+    pub most: u32,
+    /// A connection ends when no byte has moved on it, in either direction, for this time; by default two minutes.
+    pub idle: Duration,
+    /// The most bytes held of one direction of a connection, on the path and for a reader that is behind. No connection
+    /// is faster than one window per delay: the default of 16 MiB is 1 Gbit/s over more than 100 ms.
+    pub window: usize,
     /// The settings of the event loop; by default it polls for the last microseconds before something is due.
     pub events: LoopConfig,
     /// Ends a client's connection in order when the upstream refuses it, as proxies do, and not by a reset.
@@ -30,32 +35,14 @@ impl StreamConfig {
         StreamConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             upstream,
-            limits: StreamLimits::default(),
+            most: 480,
+            idle: Duration::from_secs(120),
+            window: 16 << 20,
             events: LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() },
             ends_refused_in_order: false,
             on_first_wait: None,
             on_first_refused: None,
         }
-    }
-}
-
-/// The limits on connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StreamLimits {
-    /// The most connections at once. Each takes two descriptors.
-    pub most: u32,
-    /// A connection ends when no byte has moved on it, in either direction, for this time.
-    pub idle: Duration,
-    /// The most bytes held of one direction of a connection, on the path and for a reader that is behind. No connection
-    /// is faster than one window per delay.
-    pub window: usize,
-}
-
-impl Default for StreamLimits {
-    /// Allows 480 connections, which fit a common limit of 1,024 descriptors; two minutes; 16 MiB, which is 1 Gbit/s
-    /// over more than 100 ms.
-    fn default() -> Self {
-        StreamLimits { most: 480, idle: Duration::from_secs(120), window: 16 << 20 }
     }
 }
 

@@ -218,7 +218,7 @@ impl Streams {
         for _ in 0..BATCH {
             let accepted = self.reserve().and_then(|()| Ok(self.listen.accept()?.0));
             match accepted {
-                Ok(client) if self.stats.connections < self.config.limits.most => self.open(live, client),
+                Ok(client) if self.stats.connections < self.config.most => self.open(live, client),
                 Ok(client) => {
                     self.stats.refused += 1;
                     reset(client);
@@ -291,7 +291,7 @@ impl Streams {
             chains,
             self.config.ends_refused_in_order,
         ));
-        self.look_again(live, connection, now + self.config.limits.idle);
+        self.look_again(live, connection, now + self.config.idle);
         self.update(live, slot);
     }
 
@@ -318,7 +318,7 @@ impl Streams {
             let path = live.wan.direction(way).path();
             let most = usize::try_from(path.most_bytes).unwrap_or(usize::MAX);
             let pipes = (!live.follows && path.is_wire()).then_some((&mut self.pipes, most));
-            connection.read(now, side, self.config.limits.window, &mut self.buffer, pipes);
+            connection.read(now, side, self.config.window, &mut self.buffer, pipes);
         }
         self.note_refused(refused);
         self.update(live, slot);
@@ -370,7 +370,7 @@ impl Streams {
         let Streams { slots, line, config, pipes, .. } = self;
         let Some(connection) = slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         connection.emptied().for_each(|pipe| pipes.put_back(pipe));
-        connection.watch(&live.events, slot, config.limits.window);
+        connection.watch(&live.events, slot, config.window);
         let id = ConnectionId { slot, serial: connection.serial };
         let toxic_at = connection.next_toxic();
         if toxic_at != connection.toxic_at.map(|(_, at)| at) {
@@ -405,7 +405,7 @@ impl Streams {
     }
 
     fn expire(&mut self, live: &mut Live, id: ConnectionId) {
-        let (now, idle) = (live.now(), self.config.limits.idle);
+        let (now, idle) = (live.now(), self.config.idle);
         let Some(connection) = self.find(id) else { return };
         let until = connection.moved + idle;
         if until > now {
@@ -418,7 +418,7 @@ impl Streams {
 
     /// Checks a connection again at a time; its exact end does not matter.
     fn look_again(&mut self, live: &mut Live, id: ConnectionId, at: Timestamp) {
-        let slack = Slack::within(self.config.limits.idle / 8);
+        let slack = Slack::within(self.config.idle / 8);
         let expiry = live.schedule(at, slack, Event::Expiry(id));
         if let Some(connection) = self.find(id) {
             connection.expiry = Some(expiry);

@@ -1,7 +1,7 @@
 //! The columns of Table IV and other figures of a workload's intervals, computed from the samples, so all of them are
 //! exact.
 
-use softtimers_bpf::{Sample, Source, Windows};
+use softtimers_bpf::{Sample, Source};
 use softtimers_measure::distribution::Moments;
 use softtimers_measure::estimate::quantile;
 use softtimers_trials::result::{Cell, Table};
@@ -88,8 +88,8 @@ impl Intervals {
 
     /// Returns figure 3: the medians of windows of `millis` milliseconds, in microseconds.
     pub(crate) fn medians(&self, millis: u64) -> Vec<f64> {
-        let windows = Windows::from_samples(&self.samples, millis * 1_000_000);
-        windows.medians_ns.iter().map(|&median| f64::from(median) / 1e3).collect()
+        let medians = Sample::medians(&self.samples, millis * 1_000_000);
+        medians.into_iter().map(|(_, median)| f64::from(median) / 1e3).collect()
     }
 
     /// Returns the distribution of figure 2 as the 1st to 99th percentile and beyond, in nanoseconds.

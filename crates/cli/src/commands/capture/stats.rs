@@ -1,8 +1,10 @@
 //! The counts of `capture`, and the line of `--json-stream`.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use softtimers_measure::distribution::Distribution;
-use softtimers_measure::stats::passage::{Counted, Interval, Passage};
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::stats::Stats;
 use softtimers_measure::sums;
 
 /// The counts of frames, without those rejected by the filter.
@@ -45,7 +47,22 @@ sums!(DropCounts: interface, ring, queue, output);
 sums!(Counts: captured, bytes, dropped);
 
 /// The counts of an interval, or of the whole run.
-pub(crate) type CaptureStats = Passage<Counts>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CaptureStats {
+    /// The frames counted.
+    pub(crate) counts: Counts,
+    /// From arrival to the file.
+    pub(crate) stay: Recorder,
+    /// The CPU time used.
+    pub(crate) cpu: Duration,
+}
+
+impl CaptureStats {
+    /// Returns the share of a CPU that was used in `time`.
+    pub(crate) fn cpu_share(&self, time: Duration) -> Option<f64> {
+        (!time.is_zero()).then(|| self.cpu.as_secs_f64() / time.as_secs_f64())
+    }
+}
 
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -57,15 +74,31 @@ pub(crate) struct SecondReport {
     pub(crate) cpu_share: Option<f64>,
 }
 
-impl Counted for Counts {
+impl std::ops::AddAssign<&CaptureStats> for CaptureStats {
+    fn add_assign(&mut self, next: &CaptureStats) {
+        sums!(self += next: counts, stay);
+        self.cpu += next.cpu;
+    }
+}
+
+impl Stats for CaptureStats {
     type Figures = SecondReport;
 
-    fn figures(self, interval: Interval) -> SecondReport {
+    fn is_empty(&self) -> bool {
+        self.counts == Counts::default()
+    }
+
+    fn clear(&mut self) {
+        (self.counts, self.cpu) = (Counts::default(), Duration::ZERO);
+        self.stay.clear();
+    }
+
+    fn figures(&self, time: Duration) -> SecondReport {
         SecondReport {
-            counts: self,
-            captured_pps: interval.rate(self.captured),
-            delay_ns: interval.stay_ns,
-            cpu_share: interval.cpu_share,
+            counts: self.counts,
+            captured_pps: self.counts.captured as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
+            delay_ns: self.stay.distribution(),
+            cpu_share: self.cpu_share(time),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Which of the counters are in the text for Prometheus.
 
+use crate::exposition::Exposition;
 use crate::forwarder::Volume;
 use crate::forwarder::stats::{
     ClientStats, Counts, EndDrops, EndStats, InterfaceStats, RuleCounts, RuleStats, Stats,
 };
 use softtimers_load::overload::DropCounts;
 use softtimers_measure::distribution::Distribution;
-use softtimers_run::exposition::Exposition;
 
 /// The text about a forwarder.
 struct Text(Exposition);

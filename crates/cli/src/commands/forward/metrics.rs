@@ -16,13 +16,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::exposition::CONTENT_TYPE as TEXT;
 use crate::http::{Answer, Answers, Limits, Server, Stage};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_run::exposition::CONTENT_TYPE as TEXT;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{sleep, timeout};
 

@@ -6,7 +6,7 @@ use softtimers::{Slice, Timestamp};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::ClaimError;
 use softtimers_wan::interfaces::{BridgeConfig, Problem};
-use softtimers_wan::tcp::{StreamConfig, StreamLimits};
+use softtimers_wan::tcp::StreamConfig;
 use softtimers_wan::udp::RelayConfig;
 use softtimers_wan::{EdgeStats, Ended, PathConfig, PathError, Relay, WanBuilder};
 
@@ -58,7 +58,7 @@ impl Ends {
     pub(crate) fn config(&self, relay: &Relay) -> WanConfig {
         let (kind, to, clients, idle) = match self {
             Ends::Udp(config) => (Kind::Udp, config.upstream, config.clients.most, config.clients.idle),
-            Ends::Tcp(config) => (Kind::Tcp, config.upstream, config.limits.most, config.limits.idle),
+            Ends::Tcp(config) => (Kind::Tcp, config.upstream, config.most, config.idle),
             Ends::Interfaces(config) => {
                 let [listen, to] = config.interfaces.clone();
                 let coalesce_ns = u64::try_from(config.coalesce.as_nanos()).ok();
@@ -90,9 +90,8 @@ impl Ends {
 /// Returns the settings of a relay of streams.
 pub(super) fn streams(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> StreamConfig {
     let &ClientArgs { clients: most, client_timeout: idle, .. } = clients;
-    let limits = StreamLimits { most, idle, ..StreamLimits::default() };
     let on_first_wait = Some(no_descriptors as fn());
-    StreamConfig { listen, limits, on_first_wait, ..StreamConfig::to(upstream) }
+    StreamConfig { listen, most, idle, on_first_wait, ..StreamConfig::to(upstream) }
 }
 
 /// Returns the settings of a relay of datagrams.

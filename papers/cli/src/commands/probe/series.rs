@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use softtimers_bpf::{Sample, Windows};
+use softtimers_bpf::Sample;
 use softtimers_measure::failure::Failure;
 use softtimers_run::file::OutputFile;
 use softtimers_run::page::Sheet;
@@ -59,9 +59,8 @@ impl SeriesPage {
 /// without an interval have neither.
 fn figures(cpu: u32, samples: &[Sample]) -> Vec<Figure> {
     let points = |length_ns: u64| {
-        let windows = Windows::from_samples(samples, length_ns);
-        let point = |(&end, &median): (&u64, &u32)| (end as f64 / 1e9, f64::from(median) / 1e3);
-        windows.ends_ns.iter().zip(&windows.medians_ns).map(point).collect::<Vec<_>>()
+        let point = |(end, median): (u64, u32)| (end as f64 / 1e9, f64::from(median) / 1e3);
+        Sample::medians(samples, length_ns).into_iter().map(point).collect::<Vec<_>>()
     };
     let (short, long) = (points(1_000_000), points(10_000_000));
     let last = short.last().map_or(0.0, |point| point.0);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_bpf::{Counted, ProcessorIntervals, Sample, Source, Windows};
+use softtimers_bpf::{Counted, ProcessorIntervals, Sample, Source};
 use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 
 use super::args::KernelProbe;
@@ -250,8 +250,8 @@ impl SourceReport {
 
 fn medians(samples: &[Sample], window_ns: u64) -> Distribution {
     let mut medians = Recorder::new();
-    let windows = Windows::from_samples(samples, window_ns);
-    windows.medians_ns.iter().for_each(|&median| medians.record(u64::from(median)));
+    let windows = Sample::medians(samples, window_ns);
+    windows.into_iter().for_each(|(_, median)| medians.record(u64::from(median)));
     medians.distribution()
 }
 

@@ -1,7 +1,7 @@
 //! The counters of all proxies as text for Prometheus: `GET /metrics` of `--api`.
 
+use crate::exposition::Exposition;
 use softtimers_measure::distribution::Distribution;
-use softtimers_run::exposition::Exposition;
 
 use super::super::show::{ClientsReport, MeasuredReport};
 use super::show::{ProxiesReport, ProxyReport};

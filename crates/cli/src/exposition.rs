@@ -7,17 +7,17 @@ use std::fmt::Write as _;
 
 /// Metrics in the text format, version 0.0.4.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Exposition(String);
+pub(crate) struct Exposition(String);
 
 impl Exposition {
     /// Adds the description of the following samples.
-    pub fn metric(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn metric(&mut self, name: &str, kind: &str, help: &str) {
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     /// Adds a sample. The values of labels may be any text.
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.0 += name;
         for (index, (label, text)) in labels.iter().enumerate() {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
@@ -26,20 +26,14 @@ impl Exposition {
         let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    /// Adds a metric with a single sample.
-    pub fn single(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.metric(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
     /// Returns the text.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         self.0
     }
 }
 
 /// The content type of the text.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[cfg(test)]
 mod tests {
