@@ -49,6 +49,7 @@ use papers::PapersArgs;
 use recv::args::{Recv, RecvArgs};
 use replay::args::{Replay, ReplayArgs};
 use send::args::{Send, SendArgs};
+use send::rounds::Rounds;
 use wan::args::WanArgs;
 use wan::inside::roles;
 use wan::inside::roles::Role;
@@ -190,6 +191,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
 
 fn dispatch_ours(command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Send(args) if args.engine.timer.len() > 1 => carry_out(&mut Rounds::new(args)?),
         Command::Send(args) => carry_out(&mut Send::new(args)?),
         Command::Recv(args) => carry_out(&mut Recv::new(args)?),
         Command::Replay(args) => carry_out(&mut Replay::new(args)?),

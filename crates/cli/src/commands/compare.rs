@@ -19,8 +19,8 @@ use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 use figures::numbers;
-pub(crate) use show::CompareReport;
 use show::Row;
+pub(crate) use show::{CompareReport, shown, with_interval};
 
 /// What to compare.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -2,5 +2,6 @@
 
 pub(crate) mod args;
 pub(crate) mod engine;
+pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod show;

@@ -106,7 +106,7 @@ impl Report<Compare> for CompareReport {
 }
 
 /// A median as `show` writes it, and how far it is from the ends of its interval, at most.
-fn with_interval(show: &dyn Fn(f64) -> String, median: f64, within: Option<[f64; 2]>) -> String {
+pub(crate) fn with_interval(show: &dyn Fn(f64) -> String, median: f64, within: Option<[f64; 2]>) -> String {
     let Some([low, high]) = within.filter(|[low, high]| low < high) else { return show(median) };
     let far = (median - low).max(high - median) / median.abs();
     if far < 0.995 {
@@ -117,7 +117,7 @@ fn with_interval(show: &dyn Fn(f64) -> String, median: f64, within: Option<[f64;
 }
 
 /// A number in the unit that its key names.
-fn shown(key: &str, value: f64) -> String {
+pub(crate) fn shown(key: &str, value: f64) -> String {
     let name = key.split('.').rev().find(|part| part.contains('_')).unwrap_or(key);
     let is_count = key.ends_with(".count");
     match name.rsplit('_').next().unwrap_or_default() {

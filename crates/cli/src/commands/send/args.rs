@@ -110,6 +110,10 @@ pub(crate) struct SendArgs {
     #[arg(long, value_enum, value_name = "WAY", help_heading = PACING, hide_short_help = true)]
     pub(crate) send_via: Option<SendWay>,
 
+    /// With several timers: how often each has its turn; 1 to 50 [default: 6, the fewest with intervals]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=50), help_heading = PACING, hide_short_help = true)]
+    pub(crate) rounds: Option<u8>,
+
     /// Write what left when, and why late, to this new file for a trace viewer
     ///
     /// The last 250,000 departures in Chrome's trace format: each datagram from its scheduled time until it left, stalls and
@@ -149,8 +153,13 @@ impl Send {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
+        if let (Some(rounds), ..=1) = (args.rounds, args.engine.timer.len()) {
+            return Err(Failure::usage(format_args!(
+                "--rounds {rounds}: allowed with several timers, as in --timer soft,loop"
+            )));
+        }
         let mut plan = args.by_way(args.send_via).plan()?;
-        if args.send_via == Some(SendWay::Auto) && args.engine.timer.is_none() {
+        if args.send_via == Some(SendWay::Auto) && args.engine.timer.is_empty() {
             plan = plan.or_by_kernel(|| args.by_way(Some(SendWay::Txtime)).plan());
         }
         let trace = args.trace.clone().map(|path| (path, args.force));
@@ -172,8 +181,8 @@ impl SendArgs {
     fn by_way(&self, way: Option<SendWay>) -> Self {
         let mut args = SendArgs { send_via: way, ..self.clone() };
         match way {
-            Some(SendWay::Txtime) if self.engine.timer.is_none() => {
-                args.engine.timer = Timer::all().find(|timer| timer.hands_over_ahead());
+            Some(SendWay::Txtime) if self.engine.timer.is_empty() => {
+                args.engine.timer = Timer::all().filter(|timer| timer.hands_over_ahead()).collect();
             }
             // An invalid rate is refused later.
             Some(SendWay::Sendmmsg) => args.no_gso |= self.rate().is_ok_and(|rate| self.quantum.at(rate) > 1),
@@ -418,6 +427,7 @@ Examples:
   softtimers send 127.0.0.1:9000 -b 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 -b 2Gbit --quantum 8 --cpu-budget 100%
   softtimers send 127.0.0.1:9000 -b 50pps --size 172 --dscp ef
+  softtimers send 127.0.0.1:9000 -b 5kpps --busy echo --timer soft,loop,timerfd
   softtimers send 192.0.2.7:9000 -b 10kpps   # asks the recv there first
 
 Exit codes:

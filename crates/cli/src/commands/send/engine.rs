@@ -49,8 +49,11 @@ pub(crate) struct EngineArgs {
     pub(crate) catch_up: CatchUp,
 
     /// How the loop learns that a datagram is due [default: soft]
-    #[arg(long, value_name = "TIMER", value_parser = timers(), help_heading = LOOP)]
-    pub(crate) timer: Option<Timer>,
+    ///
+    /// `send` compares several, as in soft,loop,timerfd: each sends for a second (-t) in each of --rounds, and a figure's best is said where the
+    /// rounds prove it. The receiver must be there for all of them: recv without --once.
+    #[arg(long, value_name = "TIMER", value_delimiter = ',', value_parser = timers(), help_heading = LOOP)]
+    pub(crate) timer: Vec<Timer>,
 
     /// How the loop waits when idle (--timer soft) [default: park]
     #[arg(long, value_name = "POLICY", value_parser = policies(), help_heading = LOOP, hide_short_help = true)]
@@ -107,7 +110,7 @@ const LOOP: &str = "Loop and its other work";
 impl EngineArgs {
     /// Returns the requested timer, or the default.
     pub(crate) fn timer(&self) -> Timer {
-        self.timer.unwrap_or_default()
+        self.timer.first().copied().unwrap_or_default()
     }
 
     /// Plans this traffic with this engine. Flags that the engine would silently ignore are refused, so that no result
@@ -135,6 +138,9 @@ impl EngineArgs {
             echo_batch: _,
             output: _,
         } = self;
+        if let [first, second, ..] = self.timer[..] {
+            return Err(Failure::usage(format_args!("--timer {first},{second}: one is allowed here")));
+        }
         let plan = SendPlan::new(destination, traffic, self.timer());
         let slack = self.slack(plan.slack)?;
         self.check_timer(&plan.traffic)?;
