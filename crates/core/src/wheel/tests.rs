@@ -418,11 +418,6 @@ fn the_table_of_levels_is_true() {
             ref all => assert!(level == LEVELS - 1 && *all == ["all", "of", "time"], "{row}"),
         }
     }
-    // It is not part of the package.
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/docs/wheel.md"));
-    if let Ok(page) = page {
-        assert_eq!(page.lines().filter(is_row).collect::<Vec<_>>(), rows);
-    }
 }
 
 /// The most records that a quantum fetches.
