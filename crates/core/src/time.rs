@@ -27,10 +27,9 @@ use core::time::Duration;
 /// # `std::time::Instant`
 ///
 /// On Linux an `Instant` is a reading of the same clock, but `std` keeps the number to itself. So a
-/// conversion needs the difference of two readings, and this crate reads no clock: there is no `From` here.
-/// The crate `softtimers` measures the difference once per process, to tens of nanoseconds, and converts both
-/// ways: `Monotonic::timestamp_of(instant)` and `Monotonic::instant_of(timestamp)`. A round trip is exact,
-/// and so are order and differences. Its `Timers::at` takes either type.
+/// conversion needs the number of one reading, and this crate reads no clock: there is no `From` here.
+/// The crate `softtimers` finds that number once per process, and converts both ways, exactly:
+/// `Monotonic::timestamp_of(instant)` and `Monotonic::instant_of(timestamp)`. Its `Timers::at` takes either type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 

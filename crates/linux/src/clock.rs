@@ -34,10 +34,11 @@ pub struct Monotonic;
 impl Monotonic {
     /// Returns the time of a [`std::time::Instant`].
     ///
-    /// On Linux an `Instant` is a reading of the same clock, but `std` does not expose it. The difference is
-    /// therefore measured once per process, with the tightest of 32 sandwiches. The remaining error, tens of
-    /// nanoseconds, is the same for every conversion in a process: order and differences of converted times
-    /// are exact, and so is a round trip. An `Instant` before the epoch gives [`Timestamp::ZERO`].
+    /// On Linux an `Instant` is a reading of the same clock. `std` does not expose it, but it can be found from what
+    /// `checked_sub` refuses, once per process. Should `std` ever keep it in another form, the difference is measured instead,
+    /// with the tightest of 32 sandwiches: the error, tens of nanoseconds, is then the same for every conversion in a process.
+    /// Order and differences of converted times are exact in any case, and so is a round trip. An `Instant` before the epoch
+    /// gives [`Timestamp::ZERO`].
     ///
     /// # Cost
     ///
@@ -51,7 +52,7 @@ impl Monotonic {
 
     /// Returns the [`std::time::Instant`] at `time`, or `None` if `Instant` cannot represent it.
     ///
-    /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), with the same accuracy and cost.
+    /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), at the same cost.
     ///
     /// ```
     /// # use softtimers_linux::clock as softtimers;
@@ -98,9 +99,24 @@ impl Anchor {
         static ANCHOR: OnceLock<Anchor> = OnceLock::new();
         ANCHOR.get_or_init(|| {
             let tightest = Sandwich::tightest_of(SAMPLES, &Monotonic, read_instant);
+            let timestamp = reading_of(tightest.foreign);
+            if (tightest.before..=tightest.after).contains(&timestamp) {
+                return Anchor { instant: tightest.foreign, timestamp, error: 0 };
+            }
             Anchor { instant: tightest.foreign, timestamp: tightest.middle(), error: tightest.error() }
         })
     }
+}
+
+/// Returns the reading of the clock that an `Instant` is, if its seconds are an `i64`: whatever would make them less than the
+/// least of those cannot be subtracted.
+fn reading_of(instant: Instant) -> Timestamp {
+    let to_the_least = Duration::from_secs(1 << 63);
+    let is_within = |nanos| instant.checked_sub(to_the_least + Duration::from_nanos(nanos)).is_some();
+    let nanos = (0..u64::BITS).rev().map(|bit| 1 << bit);
+    Timestamp::from_nanos(
+        nanos.fold(0, |nanos, bit| if is_within(nanos | bit) { nanos | bit } else { nanos }),
+    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where an `Instant` is taken")]
@@ -191,6 +207,12 @@ mod tests {
             assert!(placed + error >= sandwich.before, "{placed:?} before {:?}", sandwich.before);
             assert!(placed <= sandwich.after + error, "{placed:?} after {:?}", sandwich.after);
         }
+    }
+
+    /// A timer that is set for a reading of this clock may not be early for one that reads `Instant`s.
+    #[test]
+    fn an_instant_is_converted_to_the_nanosecond() {
+        assert_eq!(Anchor::of_process().error, 0);
     }
 
     #[test]

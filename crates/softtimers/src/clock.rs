@@ -32,8 +32,7 @@ pub use softtimers_linux::clock::Monotonic;
 /// assert_eq!(Monotonic::instant_of(time), Some(instant)); // and back, exactly
 /// ```
 pub trait IntoTimestamp {
-    /// Returns the same time on this crate's clock. For an `Instant` it is accurate to tens of nanoseconds:
-    /// see [`Monotonic::timestamp_of`].
+    /// Returns the same time on this crate's clock: for an `Instant` as [`Monotonic::timestamp_of`].
     fn into_timestamp(self) -> Timestamp;
 }
 
