@@ -60,7 +60,7 @@ fn gro(on: bool) {
     set_offload(socket.as_fd(), "in", Offload::Gro, on).unwrap();
 }
 
-/// A thread at the other end, which sends what it is told.
+/// A thread at the other end, which sends what it is told: datagrams with the time at which they leave.
 struct Far {
     host: String,
     /// One of its sockets, for tests that say themselves when a packet leaves.
@@ -88,7 +88,7 @@ impl Far {
                     while Monotonic.now() < begin + gap * number {
                         std::hint::spin_loop();
                     }
-                    let _ = sockets[from].send_to(&number.to_ne_bytes(), to);
+                    let _ = sockets[from].send_to(&Monotonic.now().as_nanos().to_ne_bytes(), to);
                 }
                 if finished.send(()).is_err() {
                     return;
@@ -122,6 +122,12 @@ fn socket() -> (softtimers_net::udp::UdpSocket, SocketAddr) {
 fn device() -> (NapiDevice, SocketAddr) {
     let (socket, address) = socket();
     (NapiDevice::new(UdpDevice::new(socket).unwrap(), MAX_DELAY), address)
+}
+
+/// How long ago a datagram left.
+fn delay(data: &[u8]) -> Duration {
+    let left = Timestamp::from_nanos(u64::from_ne_bytes(data.try_into().unwrap()));
+    Monotonic.now().saturating_duration_since(left)
 }
 
 fn aggregation(quota: u32) -> Aggregation {
@@ -352,13 +358,21 @@ fn a_delay_bound_polls_while_the_load_is_worth_it_and_gives_interrupts_back_belo
         let id = poller.add(device, SourceConfig::new(policy)).unwrap();
         let until = || Some(Monotonic.now() + Duration::from_millis(20));
         far.send(0, address, 20_000, Duration::from_micros(20));
-        let mut polls = false;
+        let (mut polls, mut delays) = (false, Vec::new());
         while poller.source_stats(id).packets < 10_000 {
-            poller.wait(until(), |_, _| ()).unwrap();
+            let mut found = Vec::new();
+            poller.wait(until(), |packet, _| found.push(delay(packet.bytes))).unwrap();
             polls |= matches!(poller.device(id).driven(), Driven::Polls);
+            if polls {
+                delays.append(&mut found);
+            }
         }
         far.finish();
         assert!(polls, "fifty thousand a second were not polled for");
+        // Not of all: a machine that stands still is late.
+        delays.sort_unstable();
+        let half = delays[delays.len() / 2];
+        assert!(half <= MAX_DELAY, "half of {} datagrams waited for {half:?}", delays.len());
         let again = Monotonic.now() + WAIT;
         while matches!(poller.device(id).driven(), Driven::Polls) {
             assert!(Monotonic.now() < again, "no interrupts");
@@ -368,24 +382,65 @@ fn a_delay_bound_polls_while_the_load_is_worth_it_and_gives_interrupts_back_belo
     });
 }
 
+/// A socket, its address, and the number of the socket at the other end that sends to it.
+type Sent = (softtimers_net::udp::UdpSocket, SocketAddr, usize);
+
+/// Returns two sockets whose packets take different queues, if there are any.
+fn two_queues(far: &Far) -> Option<[Sent; 2]> {
+    let (one, address) = socket();
+    far.send_all(0, address, 1);
+    assert!(is_readable(&one, WAIT));
+    let first = napi_id(one.as_fd()).unwrap();
+    // Which queue a packet takes is up to its addresses and ports.
+    let other = (1..32).find_map(|from| {
+        let (other, address) = socket();
+        far.send_all(from, address, 1);
+        assert!(is_readable(&other, WAIT));
+        (napi_id(other.as_fd()).unwrap() != first).then_some((other, address, from))
+    });
+    if other.is_none() {
+        skipped(&"all packets take one queue");
+    }
+    Some([(one, address, 0), other?])
+}
+
+#[test]
+fn two_queues_are_polled_by_a_thread_each() {
+    with_cable(|far| {
+        let before = deferrals();
+        let Some(sockets) = two_queues(far) else { return };
+        for (_, address, from) in &sockets {
+            far.send(*from, *address, 2_000, Duration::from_micros(30));
+        }
+        // The second queue's packets come when the first's have ended.
+        let threads = sockets.map(|(socket, ..)| {
+            thread::spawn(move || {
+                let mut poller = Poller::new().unwrap();
+                let device = NapiDevice::new(UdpDevice::new(socket).unwrap(), MAX_DELAY);
+                let id = poller.add(device, SourceConfig::new(aggregation(5))).unwrap();
+                let mut polls = false;
+                busy(&mut poller, |poller| {
+                    polls |= matches!(poller.device(id).driven(), Driven::Polls);
+                    polls && poller.source_stats(id).packets >= 200
+                });
+            })
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        far.finish();
+        far.finish();
+        assert_eq!(deferrals(), before);
+    });
+}
+
 #[test]
 fn two_queues_are_polled_by_one_thread() {
     with_cable(|far| {
         let before = deferrals();
-        let one = socket();
-        far.send_all(0, one.1, 1);
-        assert!(is_readable(&one.0, WAIT));
-        let first = napi_id(one.0.as_fd()).unwrap();
-        // Which queue a packet takes is up to its addresses and ports.
-        let other = (1..32).find_map(|from| {
-            let other = socket();
-            far.send_all(from, other.1, 1);
-            assert!(is_readable(&other.0, WAIT));
-            (napi_id(other.0.as_fd()).unwrap() != first).then_some((other, from))
-        });
-        let Some((two, from)) = other else { return skipped(&"all packets take one queue") };
+        let Some(sockets) = two_queues(far) else { return };
         let mut poller = Poller::new().unwrap();
-        let [one, two] = [(one, 0), (two, from)].map(|((socket, address), from)| {
+        let [one, two] = sockets.map(|(socket, address, from)| {
             let device = NapiDevice::new(UdpDevice::new(socket).unwrap(), MAX_DELAY);
             (poller.add(device, SourceConfig::new(aggregation(5))).unwrap(), address, from)
         });
@@ -428,6 +483,21 @@ fn a_device_that_loses_its_queue_says_so_and_goes_on_by_interrupts() {
         for _ in 0..10 {
             poller.wait(Some(Monotonic.now() + Duration::from_millis(1)), |_, _| ()).unwrap();
         }
+    });
+}
+
+#[test]
+fn a_device_whose_interface_is_deleted_while_it_is_polled_says_so() {
+    with_cable(|far| {
+        let (device, address) = device();
+        let mut poller = Poller::new().unwrap();
+        let id = poller.add(device, SourceConfig::new(aggregation(5))).unwrap();
+        far.send(0, address, 3_000, Duration::from_micros(20));
+        busy(&mut poller, |poller| matches!(poller.device(id).driven(), Driven::Polls));
+        ip("link del in").unwrap();
+        busy(&mut poller, |poller| !matches!(poller.device(id).driven(), Driven::Polls));
+        far.finish();
+        assert!(!matches!(poller.device(id).driven(), Driven::Polls));
     });
 }
 
