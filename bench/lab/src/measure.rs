@@ -3,7 +3,7 @@
 //! ```text
 //!   batch-N                          the command, as a user starts it: doctor, send, recv
 //!   wan-start, one-way               until wan's command has run, and how late it is between kernels
-//!   emulators                        wan beside Toxiproxy and netem
+//!   emulators, idle-proxies          wan beside Toxiproxy and netem
 //!   c                                C programs beside libuv and libevent
 //!   turns, events, flows, …          the benches, each by `cargo bench`
 //! ```
@@ -17,6 +17,7 @@
 mod c;
 mod doctor;
 mod emulators;
+mod idle_proxies;
 mod one_way;
 mod wan_start;
 
@@ -54,7 +55,7 @@ impl Effort {
 }
 
 /// The sections that can be measured separately.
-pub const SECTIONS: [Section<Effort>; 17] = [
+pub const SECTIONS: [Section<Effort>; 18] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -71,6 +72,7 @@ pub const SECTIONS: [Section<Effort>; 17] = [
     ("wan-start", wan_start::wan_start),
     ("one-way", one_way::one_way),
     ("emulators", emulators::emulators),
+    ("idle-proxies", idle_proxies::idle_proxies),
     ("quinn", |effort| bench(effort, "quinn")),
 ];
 

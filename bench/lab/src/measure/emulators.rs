@@ -31,7 +31,7 @@ use softtimers_trials::command::{Killed, Program, announced, output, pause, star
 
 /// An emulator.
 #[derive(Clone, Debug)]
-enum Emulator {
+pub(super) enum Emulator {
     /// Loopback alone, for the errors of the measurement itself.
     Nobody,
     Inside,
@@ -63,6 +63,7 @@ struct Trial<'a> {
     length: Duration,
 }
 
+const TOXIPROXY: &str = "Toxiproxy";
 const RTT: Duration = Duration::from_millis(20);
 /// The longer of the spans in which segments may leave together; the other is the default.
 const SPAN: &str = "100us";
@@ -132,13 +133,13 @@ pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
 }
 
 impl Emulator {
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Emulator::Nobody => "none: loopback",
             Emulator::Inside => "wan -- CMD",
             Emulator::Coalescing => "wan --coalesce 100us -- CMD",
             Emulator::Relay => "wan --tcp",
-            Emulator::Toxiproxy(_) => "Toxiproxy",
+            Emulator::Toxiproxy(_) => TOXIPROXY,
             Emulator::Netem(_) => "netem",
         }
     }
@@ -295,7 +296,8 @@ fn flags(set: Set) -> String {
     }
 }
 
-fn toxiproxy() -> (Emulator, Result<()>) {
+/// Returns Toxiproxy, if its server is named.
+pub(super) fn toxiproxy() -> (Emulator, Result<()>) {
     let server = env::var_os("TOXIPROXY_SERVER").map(PathBuf::from);
     let found = match &server {
         Some(path) if path.is_file() => Ok(()),
@@ -305,25 +307,38 @@ fn toxiproxy() -> (Emulator, Result<()>) {
     (Emulator::Toxiproxy(server.unwrap_or_default()), found)
 }
 
-/// Starts a Toxiproxy server with one proxy to `to`, and returns it with the proxy's address.
-fn toxic(server: &Path, to: SocketAddr, set: Set) -> Result<(Killed, String)> {
+/// Starts Toxiproxy's server, or `wan` with its API, and returns it with the API's address.
+pub(super) fn serving(command: &mut Command, row: &str) -> Result<(Killed, String)> {
     // The port is free now, and stays so unless another program takes it.
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
-    let proxy =
-        start(Command::new(server).args(["-host", "127.0.0.1", "-port", &port]).stdin(Stdio::null()))?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let api = format!("127.0.0.1:{port}");
+    match row {
+        // Its log of connections would fill the pipe.
+        TOXIPROXY => {
+            command.env("LOG_LEVEL", "error").args(["-host", "127.0.0.1", "-port", &port.to_string()])
+        }
+        _ => command.args(["--api", &api]),
+    };
+    let server = start(command.stdin(Stdio::null()))?;
     let mut left = 50;
     while TcpStream::connect(&api).is_err() {
         ensure!(left > 0, "its API does not answer");
         left -= 1;
         pause(Duration::from_millis(100));
     }
-    let made = post(
-        &api,
-        "/proxies",
-        &json!({ "name": "it", "listen": "127.0.0.1:0", "upstream": to.to_string() }),
-    )?;
-    let address = made["listen"].as_str().context("no address")?.to_owned();
+    Ok((server, api))
+}
+
+/// Makes a proxy to `to`, and returns its address.
+pub(super) fn made(api: &str, name: &str, to: SocketAddr) -> Result<String> {
+    let body = json!({ "name": name, "listen": "127.0.0.1:0", "upstream": to.to_string() });
+    Ok(post(api, "/proxies", &body)?["listen"].as_str().context("no address")?.to_owned())
+}
+
+/// Starts a Toxiproxy server with one proxy to `to`, and returns it with the proxy's address.
+fn toxic(server: &Path, to: SocketAddr, set: Set) -> Result<(Killed, String)> {
+    let (proxy, api) = serving(&mut Command::new(server), TOXIPROXY)?;
+    let address = made(&api, "it", to)?;
     let toxics = match set {
         Set::Nothing => vec![],
         Set::Rtt(rtt) => ["upstream", "downstream"]
