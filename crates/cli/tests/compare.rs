@@ -29,5 +29,20 @@ fn files_of_several_rounds_are_compared_with_intervals() {
     assert!(refusal(&run(&compared(&a, &mixed, "")), 2).contains("is of softtimers.recv/1"));
     std::fs::write(&mixed, "").unwrap();
     assert!(refusal(&run(&compared(&a, &mixed, "")), 2).contains("empty"));
+    // Rounds of one run each are no pairs, and what a run has not is left out and said.
+    let rounds = |of: &str| {
+        format!(
+            "{{\"schema\": \"softtimers.send.rounds/1\", \"soft\": {{\"rounds\": [{of}]}}, \"made\": 1}}\n"
+        )
+    };
+    std::fs::write(&a, rounds("1, 2, 3, 4, 5, 6")).unwrap();
+    std::fs::write(&b, rounds("2, 4, 6, 8, 10, 12")).unwrap();
+    let row = &json(&compared(&a, &b, "--json --only soft"))["rows"][0];
+    assert_eq!((&row["ratio"], &row["ratio_within"]), (&2.0.into(), &Value::Null), "{row}");
+    assert_eq!(row["within"], serde_json::json!([[1.0, 6.0], [2.0, 12.0]]));
+    std::fs::write(&b, rounds("") + &rounds("2, 4")).unwrap();
+    let told = run(&compared(&a, &b, ""));
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("left out, as not all runs have them: 1"), "{told}");
     std::fs::remove_dir_all(directory).unwrap();
 }

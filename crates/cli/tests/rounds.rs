@@ -59,6 +59,10 @@ fn what_cannot_be_compared_is_refused() {
         ("--timer soft,ms --rounds 0", "0 is not in 1..=50"),
         ("--timer soft,ms --json-stream", "--json-stream: allowed with one --timer"),
         ("--timer soft,ms --trace /nowhere", "--trace: allowed with one --timer"),
+        (
+            "--timer soft,ms --rounds 50 --flows 164",
+            "--flows 164: in 50 rounds of 2 timers they are 16400; at most 16384 are allowed",
+        ),
         ("--timer soft,signal --flows 2", "--flows 2: only --flows 1 is allowed with --timer signal"),
     ] {
         let refused = refusal(&run(&format!("send 127.0.0.1:9 -i 1ms {flags}")), 2);
@@ -66,6 +70,17 @@ fn what_cannot_be_compared_is_refused() {
     }
     let unknown = refusal(&run("send 127.0.0.1:9 -i 1ms --timer soft,lop"), 2);
     assert!(unknown.contains("soft, ") && unknown.contains("timerfd"), "what is allowed: {unknown}");
+}
+
+/// With one timer there is nothing to compare.
+#[test]
+fn one_timer_is_not_compared() {
+    let receiver = Receiver::start("");
+    let output = run(&format!("send {} -i 1ms -c 5 --timer kernel,soft --rounds 1 --json", receiver.address));
+    if output.status.code() == Some(0) {
+        return common::skipped("the queue of the interface is fq");
+    }
+    assert!(refusal(&output, 77).contains("--timer kernel"));
 }
 
 /// A receiver that ends after the first run ends the rounds, with what there is.

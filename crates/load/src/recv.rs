@@ -42,6 +42,7 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 use crate::traffic::End;
 use crate::wire::VERSION;
 use ledger::Ledger;
+pub use ledger::MOST_FLOWS;
 pub use report::{FlowReport, FlowsReport, RecvReport};
 use silence::silence;
 pub use stats::{CountFigures, Counts, RecvFigures, RecvStats};

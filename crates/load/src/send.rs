@@ -115,6 +115,14 @@ pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
 }
 
 impl<'a> Opened<'a> {
+    /// Opens another run of the plan, from a port of its own; what this machine can do has been checked.
+    ///
+    /// # Errors
+    /// A usage failure if a socket cannot be made.
+    pub fn another(&self) -> Result<Self, Failure> {
+        Ok(Opened { plan: self.plan, socket: connect(self.plan.destination, self.plan.dscp)? })
+    }
+
     /// Asks the receiver for an agreement, if one is needed.
     ///
     /// # Errors

@@ -29,21 +29,23 @@ pub struct Estimate {
 impl Estimate {
     /// The estimate of these values; those that are no number are left out. `None` of nothing.
     pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let values = sorted(values);
-        let [low, median, high] = quartiles(values.iter().copied());
-        let interval = within(&values);
-        median.is_finite().then_some(Estimate {
-            values: values.len(),
-            median,
-            quartiles: [low, high],
-            interval,
-        })
+        Estimate::of_sorted(&sorted(values.into_iter().filter(|value| value.is_finite())))
     }
 
     /// The estimate of the ratios of pairs, such as of two contenders in the same round: 1 of equal ones, also of zeros. What
-    /// has no partner, or no finite ratio, is left out.
+    /// has no partner is left out. One by zero is infinite, and so may be the median and the ends; JSON has `null` for them.
     pub fn of_ratios(of: &[f64], to: &[f64]) -> Option<Self> {
-        Estimate::from_values(of.iter().zip(to).map(|(of, to)| if of == to { 1.0 } else { of / to }))
+        Estimate::of_sorted(&sorted(of.iter().zip(to).map(|(of, to)| if of == to { 1.0 } else { of / to })))
+    }
+
+    fn of_sorted(sorted: &[f64]) -> Option<Self> {
+        let [low, median, high] = quarters(sorted);
+        (!median.is_nan()).then_some(Estimate {
+            values: sorted.len(),
+            median,
+            quartiles: [low, high],
+            interval: within(sorted),
+        })
     }
 
     /// The same in another unit; `factor` is greater than zero.
@@ -81,14 +83,17 @@ pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
 
 /// Those that are numbers, ascending.
 fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    let mut values: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// The lower quartile, the median and the upper quartile; NaN of nothing. O(n log n).
 pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let values = sorted(values);
+    quarters(&sorted(values.filter(|value| value.is_finite())))
+}
+
+fn quarters(values: &[f64]) -> [f64; 3] {
     let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
     let (count, middle) = (values.len(), values.len() / 2);
     let median =
@@ -148,6 +153,15 @@ mod tests {
         assert_eq!(of(41), Some([14.0, 21.0, 28.0]));
         let [low, _, high] = of(10_000).unwrap();
         assert!((4_900.0..4_905.0).contains(&low) && (5_097.0..5_102.0).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn a_ratio_by_zero_is_evidence() {
+        let with_zeros = |zeros: f64, others: f64| [[zeros; 4].as_slice(), &[others; 6]].concat();
+        let (first, last) = (with_zeros(0.0, 0.001), with_zeros(0.5, 0.0005));
+        let ratios = Estimate::of_ratios(&last, &first).unwrap();
+        assert_eq!((ratios.median, ratios.interval), (0.5, Some([0.5, f64::INFINITY])));
+        assert_eq!(Estimate::of_ratios(&[0.0, 1.0], &[0.0, 0.0]).unwrap().median, f64::INFINITY);
     }
 
     /// Drawn again and again from numbers whose median is known, the interval has it 95 times in a hundred, at least.

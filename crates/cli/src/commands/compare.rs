@@ -9,10 +9,11 @@ pub(crate) mod args;
 mod figures;
 mod show;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use serde_json::Value;
+use softtimers_measure::estimate::median;
 use softtimers_measure::failure::Failure;
 
 use crate::run::output::Output;
@@ -71,27 +72,36 @@ impl Compare {
             |key: &str| self.only.is_empty() || self.only.iter().any(|begin| key.starts_with(begin.as_str()));
         let files: Vec<HashMap<String, Vec<f64>>> = self.runs.iter().map(|runs| in_all(runs)).collect();
         let of_first = self.runs.first().and_then(|runs| runs.first()).map(numbers).unwrap_or_default();
+        // Rounds of one run each are no pairs.
+        let are_paired = [self.runs.first(), self.runs.last()].iter().flatten().all(|runs| runs.len() > 1);
         let row = |(key, _): (String, Vec<f64>)| {
             let rounds: Option<Vec<&[f64]>> =
                 files.iter().map(|file| file.get(&key).map(Vec::as_slice)).collect();
-            rounds.and_then(|rounds| Row::new(key, &rounds))
+            rounds.and_then(|rounds| Row::new(key, &rounds, are_paired))
         };
-        let rows = of_first.into_iter().filter(|(key, _)| is_wanted(key)).filter_map(row);
+        let rows: Vec<Row> = of_first.into_iter().filter(|(key, _)| is_wanted(key)).filter_map(row).collect();
+        let all = self.runs.iter().flatten().flat_map(numbers).map(|(key, _)| key);
+        let all: BTreeSet<String> = all.filter(|key| is_wanted(key)).collect();
         CompareReport {
-            rows: rows.collect(),
+            left_out: all.len().saturating_sub(rows.len()),
+            rows,
             inconclusive_runs: self.runs.iter().map(|runs| inconclusive(runs)).collect(),
             names: self.files.clone(),
         }
     }
 }
 
-/// Returns the numbers that all of these runs have, each in their order.
+/// Returns the numbers that all of these runs have, each in their order: of one run its rounds, of several their medians.
 fn in_all(runs: &[Value]) -> HashMap<String, Vec<f64>> {
     let mut found: HashMap<String, (usize, Vec<f64>)> = HashMap::new();
     for (key, rounds) in runs.iter().flat_map(numbers) {
         let (seen, all) = found.entry(key).or_default();
         *seen += 1;
-        all.extend(rounds);
+        if runs.len() == 1 {
+            all.extend(rounds);
+        } else {
+            all.extend(median(rounds));
+        }
     }
     found.into_iter().filter(|(_, (seen, _))| *seen == runs.len()).map(|(key, (_, all))| (key, all)).collect()
 }

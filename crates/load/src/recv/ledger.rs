@@ -474,7 +474,7 @@ const TOLD_EVERY: Duration = Duration::from_millis(20);
 const MOST_SENDERS: usize = 256;
 
 /// Forged addresses could make any number of flows; these, enough for any `send`, fit in 17 megabytes.
-pub(super) const MOST_FLOWS: usize = 16_384;
+pub const MOST_FLOWS: usize = 16_384;
 
 #[cfg(test)]
 mod tests;

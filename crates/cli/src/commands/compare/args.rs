@@ -45,7 +45,7 @@ impl Compare {
             let read = file.take(LONGEST + 1).read_to_string(&mut text);
             read.map_err(|error| refused(path, &error.to_string()))?;
             if text.len() as u64 > LONGEST {
-                return Err(refused(path, "longer than 8 MiB, so not an object of --json"));
+                return Err(refused(path, "more than 8 MiB of runs"));
             }
             let runs: Vec<Value> = serde_json::Deserializer::from_str(&text)
                 .into_iter()

@@ -19,7 +19,8 @@ fn add(path: &str, value: &Value, found: &mut Vec<(String, Vec<f64>)>) {
         Value::Number(number) => found.extend(number.as_f64().map(|number| (path.to_owned(), vec![number]))),
         Value::Object(parts) if parts.get("rounds").is_some_and(Value::is_array) => {
             let rounds = parts["rounds"].as_array().into_iter().flatten();
-            found.push((path.to_owned(), rounds.filter_map(Value::as_f64).collect()));
+            let rounds: Vec<f64> = rounds.filter_map(Value::as_f64).collect();
+            found.extend(Some((path.to_owned(), rounds)).filter(|(_, rounds)| !rounds.is_empty()));
         }
         Value::Object(parts) => {
             parts.iter().for_each(|(key, value)| add(&format!("{path}.{key}"), value, found));
@@ -55,7 +56,8 @@ mod tests {
                 && found.contains(&("cpus.0.idle".to_owned(), vec![0.5]))
         );
         assert_eq!(numbers(&json!([1])), []);
-        let over = json!({"timers": {"soft": {"cpu_share": {"median": 2.0, "within": null, "rounds": [1.0, 2.0, 3.0]}}}});
+        let over = json!({"timers": {"soft": {"cpu_share": {"median": 2.0, "within": null, "rounds": [1.0, 2.0, 3.0]},
+            "work_rate": {"median": null, "within": null, "rounds": []}}}});
         assert_eq!(numbers(&over), [("timers.soft.cpu_share".to_owned(), vec![1.0, 2.0, 3.0])]);
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct CompareReport {
     pub(crate) inconclusive_runs: Vec<Option<String>>,
     #[serde(skip)]
     pub(crate) names: Vec<String>,
+    /// How many figures only some runs have.
+    #[serde(skip)]
+    pub(crate) left_out: usize,
 }
 
 /// A figure of all files.
@@ -30,27 +33,31 @@ pub(crate) struct Row {
     pub(crate) values: Vec<f64>,
     /// The interval in which the true median is with a confidence of 95%; `null` for fewer than six runs.
     pub(crate) within: Vec<Option<[f64; 2]>>,
-    /// The last one by the first, of equally many runs the median of pairs; `null` if the first is zero.
+    /// The last one by the first, of equally many runs the median of pairs; `null` if the first is zero, unless both are.
     pub(crate) ratio: Option<f64>,
-    /// The interval of the ratio; `null` for fewer than six pairs.
+    /// The interval of the ratio; `null` for fewer than six pairs, and an end that is infinite.
     pub(crate) ratio_within: Option<[f64; 2]>,
 }
 
 impl Row {
-    /// Compares the runs of each file; `None` if one has none.
-    pub(super) fn new(key: String, files: &[&[f64]]) -> Option<Self> {
+    /// Compares the runs of each file; `None` if one has none. Those of the first and the last may be pairs.
+    pub(super) fn new(key: String, files: &[&[f64]], are_paired: bool) -> Option<Self> {
         let estimates: Option<Vec<Estimate>> =
             files.iter().map(|runs| Estimate::from_values(runs.iter().copied())).collect();
         let (estimates, first, last) = (estimates?, files.first()?, files.last()?);
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.median).collect();
-        let paired = Estimate::of_ratios(last, first).filter(|_| first.len() == last.len());
-        let ratio = paired.map_or(values[values.len() - 1] / values[0], |paired| paired.median);
+        let (last, first) = if are_paired && first.len() == last.len() {
+            (*last, *first)
+        } else {
+            (&values[values.len() - 1..], &values[..1])
+        };
+        let ratio = Estimate::of_ratios(last, first);
         Some(Row {
             key,
             values,
             within: estimates.iter().map(|estimate| estimate.interval).collect(),
-            ratio: Some(ratio).filter(|ratio| ratio.is_finite()),
-            ratio_within: paired.and_then(|paired| paired.interval),
+            ratio: ratio.map(|ratio| ratio.median).filter(|ratio| ratio.is_finite()),
+            ratio_within: ratio.and_then(|ratio| ratio.interval),
         })
     }
 
@@ -93,6 +100,9 @@ impl Report<Compare> for CompareReport {
         if differing.iter().any(|row| row.ratio_within.is_none()) {
             table
                 .text("no interval: six runs of each, made in turn and appended (>>), have one", Tone::Plain);
+        }
+        if self.left_out > 0 {
+            table.text(&format!("left out, as not all runs have them: {}", self.left_out), Tone::Plain);
         }
         let same = match self.rows.len() - differing.len() {
             0 if self.rows.is_empty() => "the files have no figure in common".to_owned(),
@@ -149,23 +159,26 @@ mod tests {
     fn a_ratio_is_of_pairs_and_has_an_interval_from_six_on() {
         let drift = [1.0, 3.0, 2.0, 5.0, 4.0, 2.5];
         let twice = drift.map(|value| value * 2.0);
-        let row = |a: &[f64], b: &[f64]| Row::new("ns".to_owned(), &[a, b]).unwrap();
+        let row = |a: &[f64], b: &[f64]| Row::new("ns".to_owned(), &[a, b], true).unwrap();
         let six = row(&drift, &twice);
         assert_eq!((six.ratio, six.ratio_within), (Some(2.0), Some([2.0; 2])));
         assert_eq!((&six.values[..], six.within[0]), (&[2.75, 5.5][..], Some([1.0, 5.0])));
         assert_eq!(row(&drift[..5], &twice[..5]).ratio_within, None);
         let unequal = row(&drift[..1], &twice);
         assert_eq!((unequal.ratio, unequal.ratio_within), (Some(5.5), None));
-        assert_eq!(row(&[0.0], &[1.0]).ratio, None);
-        assert_eq!(Row::new("ns".to_owned(), &[&[1.0], &[]]), None);
+        assert_eq!((row(&[0.0], &[1.0]).ratio, row(&[0.0], &[0.0]).ratio), (None, Some(1.0)));
+        assert_eq!(Row::new("ns".to_owned(), &[&[1.0], &[]], true), None);
+        let apart = Row::new("ns".to_owned(), &[&drift, &twice], false).unwrap();
+        assert_eq!((apart.ratio, apart.ratio_within, apart.within), (Some(2.0), None, six.within));
     }
 
     #[test]
     fn what_a_strangers_file_says_moves_no_cursor() {
         let report = CompareReport {
-            rows: vec![Row::new("\u{1b}[2Jkey".to_owned(), &[&[1.0], &[2.0]]).unwrap()],
+            rows: vec![Row::new("\u{1b}[2Jkey".to_owned(), &[&[1.0], &[2.0]], false).unwrap()],
             inconclusive_runs: vec![Some("\u{1b}[2J\n".to_owned())],
             names: vec!["a\nb".to_owned(), "c".to_owned()],
+            left_out: 0,
         };
         let text = format!("{:?}", report.table());
         let (escapes, shown) = (text.matches("\\u{1b}").count(), text.matches("\\\\u{1b}").count());
@@ -174,10 +187,11 @@ mod tests {
 
     #[test]
     fn snapshot() {
-        let row = |key: &str, [a, b]: [f64; 2]| Row::new(key.to_owned(), &[&[a], &[b]]).unwrap();
+        let row = |key: &str, [a, b]: [f64; 2]| Row::new(key.to_owned(), &[&[a], &[b]], false).unwrap();
         let drift = [1.0, 1.5, 0.75, 1.25, 1.0, 2.0];
         let runs = |of: f64, by: f64| drift.map(|drift| of * (1.0 + drift * by));
-        let several = |key: &str, a: [f64; 6], b: [f64; 6]| Row::new(key.to_owned(), &[&a, &b]).unwrap();
+        let several =
+            |key: &str, a: [f64; 6], b: [f64; 6]| Row::new(key.to_owned(), &[&a, &b], true).unwrap();
         let report = CompareReport {
             rows: vec![
                 row("sent", [50_000.0, 50_000.0]),
@@ -190,6 +204,7 @@ mod tests {
             ],
             inconclusive_runs: vec![None, Some("the host took 7.0% of the CPU time".to_owned())],
             names: vec!["soft.json".to_owned(), "loop.json".to_owned()],
+            left_out: 2,
         };
         let header = "compare: soft.json, loop.json of softtimers.send/2";
         snapshot::check("compare", header, &Live::none(), &report);

@@ -25,7 +25,7 @@ use crate::run::output::Output;
 /// `softtimers send`.
 #[derive(Args, Debug, Clone)]
 #[command(after_long_help = SEND_EXAMPLES, next_help_heading = TRAFFIC)]
-#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: 10, or --count]")))]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: 10, or --count; 1 for each of several timers]")))]
 #[command(mut_arg("count", |arg| arg.help("Stop after N datagrams, of all flows together")))]
 #[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
 #[command(group(clap::ArgGroup::new("files").multiple(true).args(["trace", "report"])))]

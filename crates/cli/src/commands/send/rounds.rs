@@ -1,9 +1,9 @@
 //! `send --timer soft,loop,timerfd`: timers in turn, with what can be said of them after some rounds.
 //!
 //! ```text
-//!   round 0   soft  loop  timerfd     another one first each time: the machine's drift is that of all
-//!   round 1   loop  timerfd  soft     ─▶ of each figure the median, and its 95% interval from six rounds on
-//!   round 2   timerfd  soft  loop     ─▶ the best: its ratio to every other, each within a round, is not 1
+//!   round 0   soft  loop  timerfd     each order, and its reverse: the machine's drift is that of all
+//!   round 1   timerfd  loop  soft     ─▶ of each figure the median, and its 95% interval from six rounds on
+//!   round 2   loop  timerfd  soft     ─▶ the best: its ratio to every other, each within a round, is not 1
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_load::engines::Timer;
 use softtimers_load::plan::{SendConfig, SendPlan};
+use softtimers_load::recv::MOST_FLOWS;
 use softtimers_load::send::{self, Notify, Opened, SendReport};
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::failure::{Exit, Failure};
@@ -66,7 +67,7 @@ pub(crate) struct Over {
     median: Option<f64>,
     /// The interval in which the true median is with a confidence of 95%; `null` for fewer than six rounds.
     within: Option<[f64; 2]>,
-    /// The figure of each round.
+    /// The figure of each round in which every timer that has it has it.
     rounds: Vec<f64>,
 }
 
@@ -99,6 +100,14 @@ impl Rounds {
             one.seed = plans[0].traffic.seed();
         }
         let rounds = args.rounds.unwrap_or(USUAL_ROUNDS).into();
+        let flows = plans.len() * rounds * args.flows as usize;
+        if flows > MOST_FLOWS {
+            return Err(Failure::usage(format_args!(
+                "--flows {}: in {rounds} rounds of {} timers they are {flows}; at most {MOST_FLOWS} are allowed",
+                args.flows,
+                plans.len(),
+            )));
+        }
         Ok(Rounds { plans, rounds, output: Output::from(&args.engine.output) })
     }
 
@@ -112,9 +121,16 @@ impl Rounds {
 impl RoundsReport {
     /// Sums up the runs of each timer, in the order of the rounds.
     fn new(runs: &[(Timer, Vec<SendReport>)]) -> Self {
+        // A round counts if every timer that has the figure has it there.
+        let is_whole = |figure: &Figure, round: usize| {
+            runs.iter().all(|(_, runs)| {
+                runs.get(round).and_then(figure.of).is_some()
+                    || runs.iter().all(|run| (figure.of)(run).is_none())
+            })
+        };
         let over = |runs: &[SendReport], figure: &Figure| {
-            let rounds: Vec<f64> = runs.iter().filter_map(figure.of).collect();
-            let rounds = if rounds.len() == runs.len() { rounds } else { vec![] };
+            let whole = runs.iter().enumerate().filter(|&(round, _)| is_whole(figure, round));
+            let rounds: Vec<f64> = whole.filter_map(|(_, run)| (figure.of)(run)).collect();
             let estimate = Estimate::from_values(rounds.iter().copied());
             let (median, within) = (estimate.map(|of| of.median), estimate.and_then(|of| of.interval));
             (figure.key, Over { median, within, rounds })
@@ -131,24 +147,25 @@ impl RoundsReport {
         report
     }
 
-    /// Returns the best timers by a figure: the one with the best median, and those that are not worse in pairs. If that is
-    /// all of them, they are `equal`, or it is `inconclusive`.
+    /// Returns the best timers by a figure, of two or more that have it: the one with the best median, and those that are
+    /// not worse in pairs. If that is all of them, they are `equal`, or it is `inconclusive`.
     fn best_by(&self, figure: &Figure) -> Option<String> {
         let over = |timer: &str| self.timers.get(timer)?.get(figure.key);
         let sign = figure.better?;
         let known = self.order.iter().filter_map(|&timer| Some((timer, over(timer)?.median? * sign)));
-        let (best, _) = known.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let known: Vec<(&str, f64)> = known.collect();
+        let &(best, _) = known.iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| known.len() > 1)?;
         let ratio = |other: &str| Estimate::of_ratios(&over(best)?.rounds, &over(other)?.rounds)?.interval;
         let is_near = |end: f64| (end - 1.0).abs() < WORTH_TELLING;
         let (mut all, mut equal) = (vec![], true);
-        for &timer in &self.order {
+        for &(timer, _) in &known {
             let ends = if timer == best { Some([1.0; 2]) } else { ratio(timer) };
             equal &= ends.is_some_and(|ends| ends.into_iter().all(is_near));
             if ends.is_none_or(|ends| ends.iter().any(|end| (end - 1.0) * sign < WORTH_TELLING)) {
                 all.push(timer);
             }
         }
-        Some(if all.len() < self.order.len() {
+        Some(if all.len() < known.len() {
             all.join(", ")
         } else {
             if equal { "equal" } else { "inconclusive" }.to_owned()
@@ -220,8 +237,14 @@ impl Command for Rounds {
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<RoundsReport>, Failure> {
         let (mut fallbacks, mut ways, mut skipped) = (vec![], vec![], None);
         for plan in &self.plans {
-            match (0..self.rounds).map(|_| send::open(plan)).collect::<Result<Vec<Opened<'_>>, _>>() {
-                Ok(opened) => ways.push((plan, opened)),
+            match send::open(plan) {
+                // All at once, so that each has a port of its own.
+                Ok(first) => {
+                    let others = (1..self.rounds).map(|_| first.another());
+                    let mut opened = others.collect::<Result<Vec<Opened<'_>>, _>>()?;
+                    opened.push(first);
+                    ways.push((plan, opened));
+                }
                 Err(failure) if failure.exit() == Exit::NotPossible => {
                     fallbacks.push(format!("skipped: {failure}"));
                     skipped = Some(failure);
@@ -229,7 +252,7 @@ impl Command for Rounds {
                 Err(failure) => return Err(failure),
             }
         }
-        if let Some(failure) = skipped.filter(|_| ways.is_empty()) {
+        if let Some(failure) = skipped.filter(|_| ways.len() < 2) {
             return Err(failure);
         }
         run.drop_privileges(Needs::default())?;
@@ -239,11 +262,9 @@ impl Command for Rounds {
         let (mut broke_off, mut is_first) = (None, true);
         'rounds: for round in 0..self.rounds {
             let mut made = vec![];
-            for turn in 0..ways.len() {
-                let at = (turn + round) % ways.len();
+            for at in turns(round, ways.len()) {
                 let (plan, opened) = &mut ways[at];
                 let Some(opened) = opened.pop() else { break 'rounds };
-                let interrupt = run.own_interrupt()?;
                 let prepared = match opened.ask() {
                     Err(failure) if !is_first => {
                         broke_off = Some(failure);
@@ -251,6 +272,7 @@ impl Command for Rounds {
                     }
                     prepared => prepared?,
                 };
+                let interrupt = run.own_interrupt()?;
                 // A receiver that is missing need not be told of in each round.
                 let notify: Notify =
                     if is_first { |text| say(format_args!("softtimers: {text}")) } else { |_| {} };
@@ -270,8 +292,16 @@ impl Command for Rounds {
             }
             made.into_iter().for_each(|(at, report)| runs[at].1.push(report));
         }
+        let is_empty = runs.iter().all(|(_, runs)| runs.is_empty());
+        let broke_off = broke_off.or_else(|| is_empty.then(|| Failure::check("no round is complete")));
         Ok(Outcome { fallbacks, broke_off, ..Outcome::of(RoundsReport::new(&runs)) })
     }
+}
+
+/// The order of a round: another one first in every second, and then its reverse.
+fn turns(round: usize, timers: usize) -> impl Iterator<Item = usize> {
+    let turn = move |turn| if round.is_multiple_of(2) { turn } else { timers - 1 - turn };
+    (0..timers).map(move |at| (turn(at) + round / 2) % timers)
 }
 
 /// A figure that is compared.
@@ -371,6 +401,31 @@ mod tests {
         assert_eq!((best("back_to_back"), best("cpu_share")), (Some("equal"), Some("inconclusive")));
         assert_eq!((best("gap_p50_ns"), best("work_rate")), (None, None));
         snapshot::check::<Rounds, _>("send-rounds", &rounds.header(), &Live::none(), &report);
+    }
+
+    #[test]
+    fn only_timers_that_have_a_figure_are_compared() {
+        let p99 = |runs: [Vec<SendReport>; 3]| {
+            let timers = rounds("-b 25kpps --timer soft,loop,off").unwrap().plans;
+            let timers = timers.iter().map(|plan| plan.timer);
+            let report = RoundsReport::new(&timers.zip(runs).collect::<Vec<_>>());
+            let of = |timer: &str| report.timers[timer]["gap_p99_ns"].rounds.len();
+            ((of("soft"), of("loop"), of("off")), report.best.get("gap_p99_ns").cloned())
+        };
+        let of = |p99: f64| made(25_000.0, p99, 0.0, |_| 0.2);
+        let without = || of(0.0).into_iter().map(|run| SendReport { gaps: GapReport::default(), ..run });
+        let (none, mut once) = (|| without().collect::<Vec<_>>(), of(80_000.0));
+        assert_eq!(p99([of(50_000.0), of(80_000.0), none()]), ((6, 6, 0), Some("soft".to_owned())));
+        assert_eq!(p99([of(50_000.0), none(), none()]), ((6, 0, 0), None));
+        once[2].gaps.gap_ns.p99 = None;
+        assert_eq!(p99([of(50_000.0), once, none()]).0, (5, 5, 0));
+    }
+
+    #[test]
+    fn each_order_has_its_reverse() {
+        let orders = |timers| (0..6).map(|round| turns(round, timers).collect()).collect::<Vec<Vec<_>>>();
+        assert_eq!(orders(2)[..4], [[0, 1], [1, 0], [1, 0], [0, 1]]);
+        assert_eq!(orders(3), [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1], [2, 0, 1], [1, 0, 2]]);
     }
 
     #[test]
