@@ -6,6 +6,10 @@
 
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use softtimers::Monotonic;
+#[cfg(target_os = "linux")]
+use softtimers_core::Clock as _;
 use softtimers_core::Timestamp;
 use tokio::time::Instant;
 
@@ -14,9 +18,11 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The time, as a timestamp.
+/// The time, as a timestamp. A clock that cannot be paused is read without `std`'s arithmetic.
+#[cfg(target_os = "linux")]
+#[inline]
 pub(crate) fn timestamp() -> Timestamp {
-    timestamp_of(now())
+    if PAUSABLE { timestamp_of(now()) } else { Monotonic.now() }
 }
 
 /// Returns the time on the clock of these timers and of their [`RateClock`](crate::RateClock)s, to the
@@ -24,13 +30,13 @@ pub(crate) fn timestamp() -> Timestamp {
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn timestamp_of(instant: Instant) -> Timestamp {
-    softtimers::Monotonic::timestamp_of(instant.into_std())
+    Monotonic::timestamp_of(instant.into_std())
 }
 
 /// Reverses [`timestamp_of`]; far ahead if `Instant` cannot represent it.
 #[cfg(target_os = "linux")]
 pub fn instant_of(time: Timestamp) -> Instant {
-    softtimers::Monotonic::instant_of(time).map_or_else(far_future, Instant::from_std)
+    Monotonic::instant_of(time).map_or_else(far_future, Instant::from_std)
 }
 
 /// Where no timer needs the kernel's epoch, the first call sets one.
@@ -41,6 +47,10 @@ mod epoch {
     use super::{Instant, Timestamp, far_future};
 
     static EPOCH: OnceLock<Instant> = OnceLock::new();
+
+    pub(crate) fn timestamp() -> Timestamp {
+        timestamp_of(super::now())
+    }
 
     /// Returns the time on the clock of these timers and of their [`RateClock`](crate::RateClock)s.
     pub fn timestamp_of(instant: Instant) -> Timestamp {
@@ -54,6 +64,8 @@ mod epoch {
     }
 }
 
+#[cfg(not(target_os = "linux"))]
+pub(crate) use epoch::timestamp;
 #[cfg(not(target_os = "linux"))]
 pub use epoch::{instant_of, timestamp_of};
 

@@ -14,6 +14,7 @@
 //! it. It does so even if tokio's clock can be paused: so a program behaves the same in its tests.
 
 use std::future::Future;
+use std::mem;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::ptr;
@@ -30,7 +31,6 @@ use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// Zero, which is not it, until the first poll of a [new](Owner::New) one.
     due: Timestamp,
     slack: Slack,
     owner: Owner,
@@ -50,8 +50,7 @@ enum Owner {
 
 #[derive(Clone, Copy, Debug)]
 struct New {
-    made: Instant,
-    /// In nanoseconds, which takes less room than a [`Duration`].
+    /// In nanoseconds, which takes less room than a [`Duration`]; zero from the first poll on.
     delay: u64,
     place: &'static Location<'static>,
 }
@@ -107,8 +106,8 @@ impl Timer {
     #[track_caller]
     pub(crate) fn after(delay: Duration) -> Self {
         let delay = delay.min(clock::FAR).as_nanos() as u64;
-        let new = New { made: clock::now(), delay, place: Location::caller() };
-        Timer::owned(Owner::New(new), Timestamp::ZERO)
+        let due = Timestamp::from_nanos(clock::timestamp().as_nanos() + delay);
+        Timer::owned(Owner::New(New { delay, place: Location::caller() }), due)
     }
 
     /// Makes a timer of this driver's runtime.
@@ -131,10 +130,9 @@ impl Timer {
     /// Returns its deadline, as it was given.
     pub(crate) fn deadline(&self) -> Instant {
         match &self.owner {
-            Owner::New(new) => new.made + Duration::from_nanos(new.delay),
             Owner::Tokio(of_tokio) => of_tokio.sleep.deadline(),
             Owner::Nobody(nobody) => nobody.deadline,
-            Owner::Soft(_) => clock::instant_of(self.due),
+            Owner::New(_) | Owner::Soft(_) => clock::instant_of(self.due),
         }
     }
 
@@ -216,18 +214,22 @@ impl Timer {
     /// Returns the time; at the first poll of a long timer, the time when it was made: a clock read is a
     /// fifth of such a timer's cost.
     fn read_clock(&mut self) -> Timestamp {
-        let Owner::New(New { made, delay, .. }) = self.owner else { return clock::timestamp() };
-        // One that is still new at a later poll found no runtime at its first, and panicked.
-        let (made, is_first) = (clock::timestamp_of(made), self.due == Timestamp::ZERO);
-        self.due = made + Duration::from_nanos(delay);
-        if is_first && delay >= LONG_DELAY.as_nanos() as u64 { made } else { clock::timestamp() }
+        match &mut self.owner {
+            Owner::New(New { delay, .. }) if *delay >= LONG_DELAY.as_nanos() as u64 => {
+                // One that is still new at a later poll found no runtime at its first, and panicked.
+                Timestamp::from_nanos(self.due.as_nanos() - mem::take(delay))
+            }
+            _ => clock::timestamp(),
+        }
     }
 
     /// Gives it to the timers of the current runtime, unless it has an owner.
     #[track_caller]
     fn find_owner(&mut self) {
         if let Owner::New(New { place, .. }) | Owner::Nobody(Unregistered { place, .. }) = self.owner {
-            self.owner = Owner::served_by(Driver::of_timer(place), || self.deadline());
+            let owner = Owner::served_by(Driver::of_timer(place), || self.deadline());
+            // Nothing has to be dropped, which only the code around this knows.
+            mem::forget(mem::replace(&mut self.owner, owner));
         }
     }
 

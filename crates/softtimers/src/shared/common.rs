@@ -179,6 +179,7 @@ impl<E> Common<E> {
 
     /// Runs an operation that schedules or moves an event to `due` or later. If its deadline becomes the
     /// earliest, wakes a thread that sleeps beyond it.
+    #[inline(always)]
     pub(super) fn change<R>(
         &self,
         now: Timestamp,

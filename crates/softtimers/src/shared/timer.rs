@@ -124,6 +124,18 @@ impl Timer {
             self.0 = TimerState::Once(id);
             return None;
         }
+        self.set_again(remote, now, due, slack, event)
+    }
+
+    #[inline(never)]
+    fn set_again<E>(
+        &mut self,
+        remote: &Remote<Entry<E>>,
+        now: Timestamp,
+        due: Timestamp,
+        slack: Slack,
+        event: E,
+    ) -> Option<E> {
         let earlier = match std::mem::take(&mut self.0) {
             TimerState::Kept(slot) if slot.slack == slack => {
                 let before = remote.0.change(now, due, |timers| {

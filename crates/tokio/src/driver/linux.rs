@@ -184,6 +184,13 @@ impl Timers {
     /// just come due, and wait for the lock.
     #[inline]
     pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
+        if now >= self.remote.gate() {
+            self.wake_in_passing(now);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_in_passing(&self, now: Timestamp) {
         let passed_by = &self.counts.passed_by;
         if now < Timestamp::from_nanos(passed_by.load(Ordering::Relaxed)) + PASSING_INTERVAL
             || !self.may_wake(now)
