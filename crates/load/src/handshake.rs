@@ -197,27 +197,29 @@ pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
 pub(crate) fn ask_receipt(socket: &impl AsFd, agreement: &Agreement, sent: u64) -> Result<Receipt, Refusal> {
     let mut question = [0; Receipt::SIZE];
     agreement.renewal().write(&mut question);
-    let (mut told, mut closed, mut is_old) = (None, false, false);
+    let (mut told, mut closed, mut bare) = (None, false, 0);
     for attempt in 0..LOOKS {
         let deadline = deadline(attempt);
+        let earlier: Option<Receipt> = told;
         say(socket, &question, &mut closed)?;
         let heard = listen(socket, deadline, &mut closed, |answer| {
             let receipt = agreement.is_renewed_by(answer).then(|| Receipt::parse(answer, sent));
-            is_old |= receipt == Some(None);
-            Ok(receipt
-                .flatten()
-                .filter(|receipt| receipt.lost == 0 || told.replace(*receipt) == Some(*receipt)))
+            bare += u32::from(receipt == Some(None));
+            told = receipt.flatten().or(told);
+            // An answer may come twice: two that are the same are answers to two questions.
+            Ok(receipt.flatten().filter(|receipt| receipt.lost == 0 || earlier == Some(*receipt)))
         })?;
-        if heard.is_some() {
-            return heard.ok_or(Refusal::Silence);
+        if let Some(receipt) = heard {
+            return Ok(receipt);
         }
-        if closed && attempt + 1 >= LOOKS_IF_CLOSED {
+        // An agreed receiver whose port is closed has ended.
+        if closed && attempt > 0 || bare > 1 && told.is_none() {
             break;
         }
     }
     told.ok_or(match () {
         () if closed => Refusal::Closed,
-        () if is_old => Refusal::Receiptless,
+        () if bare > 0 => Refusal::Receiptless,
         () => Refusal::Silence,
     })
 }
@@ -358,7 +360,9 @@ impl fmt::Display for Refusal {
             Refusal::Closed => f.write_str("nobody listens on that port"),
             Refusal::Silence => f.write_str("no softtimers receiver answers"),
             Refusal::Busy => f.write_str("the receiver listens to another sender"),
-            Refusal::Receiptless => f.write_str("the receiver tells no result: its version is older"),
+            Refusal::Receiptless => {
+                f.write_str("the receiver tells no result: its version is older, or its flows are too many")
+            }
             Refusal::Version(version) => {
                 write!(f, "the receiver speaks format {version}, this program format {VERSION}")
             }
@@ -489,7 +493,12 @@ mod tests {
                     let receipt = |in_time| Receipt { in_time, received: asked, ..Receipt::default() };
                     socket.send_to(&receipt(100).encode(&header(hello.nonce ^ 1)), peer).unwrap();
                     match in_time {
-                        Some(0) => drop(socket.send_to(&header(hello.nonce).encode(), peer).unwrap()),
+                        Some(0) => {
+                            socket.send_to(&header(hello.nonce).encode(), peer).unwrap();
+                            if asked == 2 {
+                                return;
+                            }
+                        }
                         Some(some) => {
                             let receipt = Receipt { received: some, ..receipt(some) };
                             socket.send_to(&receipt.encode(&header(hello.nonce)), peer).unwrap();
@@ -508,7 +517,7 @@ mod tests {
         };
         assert_eq!(told([None, Some(60), None, Some(100), None]), Ok(0));
         assert_eq!(told([Some(60), Some(90), Some(90), None, None]), Ok(10));
-        let old = "the receiver tells no result: its version is older";
+        let old = "the receiver tells no result: its version is older, or its flows are too many";
         assert_eq!(told([Some(0), None, Some(0), Some(0), Some(0)]), Err(old.to_owned()));
     }
 

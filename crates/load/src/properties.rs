@@ -134,9 +134,10 @@ pub fn ledger(script: &[u8]) {
             _ => &bytes[..],
         };
         let answer = ledger.take(peer, payload, time);
-        let receipt = answer.and_then(|answer| ledger.receipt(peer, &answer, payload.len(), time));
+        let receipt = answer.and_then(|answer| ledger.receipt(peer, &answer, payload, time));
         let length = if receipt.is_some() { Receipt::SIZE } else { MIN_SIZE };
         assert!(answer.is_none() || length <= payload.len());
+        assert!(receipt.is_none() || matches!(datagram, Datagram::Hello(_)), "data are no question");
         assert!(receipt.is_none_or(|receipt| receipt.in_time + receipt.duplicated <= receipt.received));
         if let Some(Datagram::Welcome { token, .. }) = answer {
             given = Some(token);

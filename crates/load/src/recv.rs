@@ -237,9 +237,8 @@ impl<'a> Receiver<'a> {
                     Monotonic.now()
                 });
                 if let Some(answer) = self.ledger.take(datagram.from, datagram.payload, time) {
-                    let length = datagram.payload.len();
                     // If the answer is lost, the sender asks again.
-                    let _ = match self.ledger.receipt(datagram.from, &answer, length, time) {
+                    let _ = match self.ledger.receipt(datagram.from, &answer, datagram.payload, time) {
                         Some(receipt) => self.socket.send_to(&receipt.encode(&answer), datagram.from),
                         None => self.socket.send_to(&answer.encode(), datagram.from),
                     };

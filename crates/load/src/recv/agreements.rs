@@ -49,7 +49,12 @@ struct Bound {
     renewed: Timestamp,
     /// The number of its flows that have ended.
     ended: u32,
+    /// When it was last told what has come of it.
+    told: Option<Timestamp>,
 }
+
+/// A sender asks ten times a second at most; this bounds what its questions cost.
+const TOLD_EVERY: Duration = Duration::from_millis(20);
 
 /// A datagram's sender that is counted.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +92,16 @@ impl Agreements {
             return Datagram::Busy { nonce: hello.nonce };
         }
         if self.consent.gave(peer, hello) {
-            let bound =
-                Bound { peer, hello: *hello, begun: now, heard: now, traffic: now, renewed: now, ended: 0 };
+            let bound = Bound {
+                peer,
+                hello: *hello,
+                begun: now,
+                heard: now,
+                traffic: now,
+                renewed: now,
+                ended: 0,
+                told: None,
+            };
             match place.filter(|&at| self.bound.len() >= self.most || same(&self.bound[at])) {
                 Some(at) => self.bound[at] = bound,
                 None => self.bound.push(bound),
@@ -128,10 +141,15 @@ impl Agreements {
         Some(Believed { place, interval, since: bound.begun, answer })
     }
 
-    /// Returns what the agreed sender with this address and token has asked for.
-    pub(super) fn asked(&self, peer: SocketAddr, token: Token) -> Option<Hello> {
-        let is_it = |bound: &&Bound| bound.peer == peer && bound.hello.token == Some(token);
-        self.bound.iter().find(is_it).map(|bound| bound.hello)
+    /// Returns what the agreed sender with this address and token has asked for; `None` if it was told of it a moment ago.
+    pub(super) fn asks_result(&mut self, peer: SocketAddr, token: Token, now: Timestamp) -> Option<Hello> {
+        let is_it = |bound: &&mut Bound| bound.peer == peer && bound.hello.token == Some(token);
+        let bound = self.bound.iter_mut().find(is_it)?;
+        if bound.told.is_some_and(|told| now.saturating_duration_since(told) < TOLD_EVERY) {
+            return None;
+        }
+        bound.told = Some(now);
+        Some(bound.hello)
     }
 
     /// Says whether there has been an agreement.

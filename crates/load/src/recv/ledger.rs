@@ -65,8 +65,6 @@ pub(crate) struct Ledger {
     strip: Option<Strip>,
     /// The number of flows that have ended.
     ended: usize,
-    /// When a sender was last told what has come of it.
-    told: Option<Timestamp>,
 }
 
 impl Ledger {
@@ -90,7 +88,6 @@ impl Ledger {
             other_version: None,
             strip: None,
             ended: 0,
-            told: None,
         }
     }
 
@@ -161,22 +158,23 @@ impl Ledger {
         }
     }
 
-    /// Returns what has come of an agreed sender, to be told with this answer to a question of `length` bytes; `None` for any
-    /// other answer, for a question that does not ask for it, and within 20 ms of the one before.
+    /// Returns what has come of an agreed sender, to be told with the answer to this datagram; `None` if that does not ask for
+    /// it, within 20 ms of the one before, and where flows were too many to be told apart.
     pub(crate) fn receipt(
         &mut self,
         peer: SocketAddr,
         answer: &Datagram,
-        length: usize,
+        payload: &[u8],
         time: Timestamp,
     ) -> Option<Receipt> {
         let Datagram::Welcome { token, .. } = *answer else { return None };
-        let is_early = |told| time.saturating_duration_since(told) < TOLD_EVERY;
-        if length < Receipt::SIZE || self.told.is_some_and(is_early) {
+        // Data are answered, too, and are no question.
+        let asks =
+            matches!(Datagram::parse(payload), Ok(Datagram::Hello(hello)) if hello.token == Some(token));
+        if !asks || payload.len() < Receipt::SIZE || self.counter.total().unsorted > 0 {
             return None;
         }
-        let hello = self.agreements.asked(peer, token)?;
-        self.told = Some(time);
+        let hello = self.agreements.asks_result(peer, token, time)?;
         let (mut receipt, mut others) = (Receipt::default(), false);
         for flow in &self.flows {
             if !flow.add_to(&mut receipt, peer, &hello) {
@@ -466,9 +464,6 @@ fn most_sent(time: Duration, interval: Duration) -> u64 {
 /// 5 million a second, and 20 million with the factor of four.
 const ANY_INTERVAL: Duration = Duration::from_nanos(200);
 const AT_ONCE: u64 = 1 << 16;
-
-/// A sender asks ten times a second at most; this bounds what its questions cost.
-const TOLD_EVERY: Duration = Duration::from_millis(20);
 
 /// With `--any`, 256 senders may have an agreement at a time.
 const MOST_SENDERS: usize = 256;
