@@ -34,8 +34,8 @@ enum State {
 }
 
 impl NapiDevice {
-    /// Makes a device of `device`. A packet that nobody polls for is received by the kernel after `max_delay`: give the
-    /// policy's longest delay.
+    /// Makes a device of `device`. A packet that nobody polls for is received by the kernel after `max_delay`: give at least
+    /// the policy's longest delay, such as [`BACKUP`](super::BACKUP).
     pub fn new(device: UdpDevice, max_delay: Duration) -> Self {
         NapiDevice { device, max_delay, state: State::Unknown }
     }

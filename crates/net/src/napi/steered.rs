@@ -58,7 +58,7 @@ pub struct Steered<P = Aggregation> {
 
 impl<P: Policy> Steered<P> {
     /// Makes one that does not know its queue. A packet that nobody polls for is received by the kernel after
-    /// `max_delay`: give the policy's longest delay.
+    /// `max_delay`: give at least the policy's longest delay, such as [`BACKUP`](super::BACKUP).
     pub fn new(policy: P, max_delay: Duration) -> Self {
         let (began, in_vain) = (Timestamp::ZERO, InVain::default());
         Steered { queue: None, fell_back: None, max_delay, policy, began, in_vain, handed_out: 0 }
