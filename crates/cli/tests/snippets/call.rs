@@ -191,7 +191,9 @@ impl Call {
             _ if stderr.contains("panicked at") => Err(format!("softtimers {words}: panicked: {stderr}")),
             Some(0) => Ok(None),
             // What a machine with other work answers, or one that was interrupted.
-            Some(1) if stderr.contains("does not hold") => Ok(None),
+            Some(1) if ["does not hold", "no round is complete"].iter().any(|told| stderr.contains(told)) => {
+                Ok(None)
+            }
             Some(77) => Ok(Some(format!("softtimers {words}: {reason}"))),
             Some(code) => Err(format!("softtimers {words}: exit code {code}: {stderr}")),
             None => Err(format!("softtimers {words}: ended by a signal: {stderr}")),
