@@ -2,7 +2,7 @@
 # The CPU quota of a cgroup does not hold a kernel thread in it: the thread is charged and counted as throttled, and runs on.
 #
 # Expected: a kernel thread that was moved into a cgroup (a NAPI thread can be) gets no more than the group's quota.
-# Found:    its CPU time is charged there and its share of weights holds, but a quota of 20% leaves it what it had: since
+# Found:    its CPU time is charged there, but a quota of 20% leaves it what it had: since
 #           Linux 6.18 a thread is stopped when it returns to user space, which a kernel thread never does.
 #           SCHED_DEADLINE, a nice value and SCHED_IDLE do hold it. In the source: task_throttle_setup_work (fair.c) leaves
 #           kernel threads out. Loopback has such a thread only with thread_backlog_napi on the kernel's command line.

@@ -232,7 +232,7 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
 /// Returns the text of the labels of a command's report; empty for one without labels of its own.
 pub(crate) fn fields(command: &str) -> &'static str {
     match command {
-        "send" => Send::FIELDS,
+        "send" => Rounds::FIELDS,
         "replay" => Replay::FIELDS,
         "recv" => Recv::FIELDS,
         "echo-client" => Echo::FIELDS,

@@ -171,10 +171,14 @@ impl Ledger {
         // Data are answered, too, and are no question.
         let asks =
             matches!(Datagram::parse(payload), Ok(Datagram::Hello(hello)) if hello.token == Some(token));
-        if !asks || payload.len() < Receipt::SIZE || self.counter.total().unsorted > 0 {
+        if !asks || payload.len() < Receipt::SIZE {
             return None;
         }
         let hello = self.agreements.asks_result(peer, token, time)?;
+        let stats = self.counter.total();
+        if stats.unsorted > 0 {
+            return None;
+        }
         let (mut receipt, mut others) = (Receipt::default(), false);
         for flow in &self.flows {
             if !flow.add_to(&mut receipt, peer, &hello) {
@@ -182,7 +186,6 @@ impl Ledger {
             }
         }
         if !others {
-            let stats = self.counter.total();
             receipt.gaps = stats.gaps.report();
             receipt.one_way_variation_ns = self.variations();
         }

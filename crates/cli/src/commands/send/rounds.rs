@@ -204,7 +204,7 @@ impl Command for Rounds {
     type Config = RoundsConfig;
     type Report = RoundsReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
-    const FIELDS: &'static str = Send::FIELDS;
+    const FIELDS: &'static str = concat!(include_str!("fields.txt"), include_str!("rounds.txt"));
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
